@@ -1,0 +1,36 @@
+# Two commands do all the set-up: `make demo` (the main job) and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# pytest-xdist's workers each take one core; BLAS must not start more threads than that.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+.PHONY: demo test test-all lint bench clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,viz,serve,dev]'
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py --out out/demo
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+test: $(STAMP)
+	$(PYTEST) -m "not slow"
+
+test-all: test
+	$(PYTEST) -m "slow"
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/features.py --json out/features.json
+
+clean:
+	rm -rf $(VENV) out
