@@ -29,8 +29,10 @@ from scipy.sparse.csgraph import connected_components
 
 from geonew.errors import GroupError, MeshError
 
-# A cell flatter than this, relative to (longest edge)^d, is degenerate: its gradients are round-off.
+# A cell flatter than this, relative to (longest edge)^d, is degenerate: gradients are round-off.
 FLAT_CELL = 1e-14
+# Beyond this the volume of a cell, a product of three lengths, leaves the range of float64.
+LARGEST_COORDINATE = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +127,7 @@ class Mesh:
 
     @cached_property
     def group_index(self) -> Int[ndarray, "B"]:
-        """For each boundary facet, the position of its group in ``groups``; -1 where it has none."""
+        """For each boundary facet, the position of its group in ``groups``; -1 without one."""
         index = np.full(len(self.boundary_facets), -1)
         for number, facets in enumerate(self.groups.values()):
             index[find_rows(facets, self.boundary_facets, self.n_nodes)] = number
@@ -185,7 +187,7 @@ class Mesh:
         return Mesh(self.points, self.cells, groups, self.notes)
 
     def renamed(self, names: Mapping[str, str]) -> Mesh:
-        """The same mesh with groups renamed, ``{old: new}``; groups given one new name are joined."""
+        """The same mesh with groups renamed, ``{old: new}``; equal new names join groups."""
         for old in names:
             self.facets_of(old)
         joined: dict[str, list[ndarray]] = {}
@@ -210,7 +212,8 @@ def _check_arrays(points: ndarray, cells: ndarray) -> None:
         raise MeshError(f"points have shape {points.shape}; expected (N, 2) or (N, 3)")
     if cells.ndim != 2 or cells.shape[1] != points.shape[1] + 1:
         raise MeshError(
-            f"cells have shape {cells.shape}; a {points.shape[1]}D mesh needs (C, {points.shape[1] + 1})",
+            f"cells have shape {cells.shape}; a {points.shape[1]}D mesh needs "
+            f"(C, {points.shape[1] + 1})",
             "give triangles in 2D and tetrahedra in 3D",
         )
     if len(cells) == 0:
@@ -221,9 +224,15 @@ def _check_arrays(points: ndarray, cells: ndarray) -> None:
             f"{bad.size} of {len(points)} nodes have non-finite coordinates, first node {bad[0]}",
             "export the mesh again; such values come from a failed mesher or a damaged file",
         )
+    if len(points) and np.abs(points).max() > LARGEST_COORDINATE:
+        raise MeshError(
+            f"the mesh has coordinates as large as {np.abs(points).max():.3g}",
+            f"volumes overflow beyond {LARGEST_COORDINATE:g}; rescale it if it is not damaged",
+        )
     if cells.min() < 0 or cells.max() >= len(points):
         raise MeshError(
-            f"cells refer to nodes {cells.min()} to {cells.max()}, but there are {len(points)} nodes",
+            f"cells refer to nodes {cells.min()} to {cells.max()}, "
+            f"but there are {len(points)} nodes",
             "node numbers start at 0 here; the file may be damaged or numbered from 1",
         )
     unused = len(points) - np.unique(cells).size
@@ -275,13 +284,15 @@ def _check_manifold(mesh: Mesh) -> None:
     if parts > 1:
         raise MeshError(
             f"the mesh falls into {parts} parts that share no node",
-            "keep one part (geonew.mesh.repair.clean(..., keep='largest')), or glue them by merging "
-            "the nodes of their interface",
+            "keep one part (geonew.mesh.repair.clean(..., keep='largest')), or glue them by "
+            "merging the nodes of their interface",
         )
 
 
 def _canonical_group(mesh: Mesh, name: str, facets: ndarray) -> ndarray:
     facets = np.asarray(facets)
+    if not name.strip():
+        raise GroupError("a boundary group has an empty name", "give it a name")
     if facets.size == 0:
         raise GroupError(
             f"boundary group {name!r} has no facets",
