@@ -340,6 +340,7 @@ def _frozen(array: ndarray) -> ndarray:
 
 
 def _signed_volumes(points: ndarray, cells: ndarray) -> ndarray:
+    """Area or volume of simplices, negative where they are inverted."""
     corners = points[cells]
     jacobian = corners[:, 1:] - corners[:, :1]
     return np.linalg.det(jacobian) / (2.0 if points.shape[1] == 2 else 6.0)
