@@ -46,7 +46,11 @@ class ProblemError(GeoNeWError):
     """A problem declaration contradicts itself or would lead to a singular system."""
 
 
-class BoundaryDataError(GeoNeWError):
+class InputError(GeoNeWError):
+    """Parameters, sources or data of a sample are missing, non-finite or of the wrong shape."""
+
+
+class BoundaryDataError(InputError):
     """Boundary data are missing, conflicting, non-finite or of the wrong shape."""
 
 

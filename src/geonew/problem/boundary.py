@@ -1,8 +1,13 @@
 r"""Boundary data: what the user prescribes, resolved on the nodes of one mesh.
 
 ``BoundaryData`` is a mapping group -> field -> value, a value being a constant, a nodal array or a
-function of the coordinates. :func:`resolve` turns it into one value per Dirichlet node and
-component, in the canonical frame.
+function of the coordinates (:mod:`geonew.problem.values`). :func:`resolve` turns Dirichlet data
+into one value per node and component, in the canonical frame; :func:`neumann_loads` integrates
+Neumann data,
+
+.. math:: \ell_i = \int_\Gamma g\, \phi_i \quad\text{or}\quad \int_\Gamma g\, n\, \phi_i,
+
+the second where a vector field is given one number per node: a value along the outward normal.
 
 Identity kept: every Dirichlet node belongs to exactly one group per component, by the order of
 ``Problem.groups``; where a node's groups prescribe different values, the first one holds and the
@@ -11,7 +16,7 @@ conflict is reported. Values come from the problem and the user, never from a so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,14 +24,18 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from geonew.errors import BoundaryDataError, GroupError
+from geonew.fem.loads import neumann_load, node_normals, normal_load
 from geonew.mesh import Mesh
-from geonew.problem.problem import Dirichlet, Neumann, Problem
+from geonew.problem.declarations import Dirichlet
+from geonew.problem.problem import Problem
+from geonew.problem.values import Value, as_numbers, evaluate, spread, wrong_shape
 
-Value = float | int | list | tuple | ndarray | Callable[[ndarray], ndarray]
 BoundaryData = Mapping[str, Mapping[str, Value]]
 
-# Two groups' values at a shared node conflict when they differ by more than this times the reference.
+# Two groups' values at a shared node conflict when they differ by more than this many references.
 CONFLICT = 1e-6
+# A rotation may miss orthogonality by round-off only, or it would change the size of vectors.
+ORTHOGONAL = 1e-8
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,10 @@ class BoundaryValues:
     value: Float[ndarray, "N F"]
     conflicts: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.value).all():
+            raise BoundaryDataError("resolved boundary values are not finite")
+
     @property
     def fixed(self) -> Bool[ndarray, "N F"]:
         """Where a component is prescribed."""
@@ -57,14 +70,14 @@ def check_groups(problem: Problem, mesh: Mesh) -> None:
             f"problem {problem.name!r} is {problem.dim}D, the mesh is {mesh.dim}D",
             "use a mesh of the right dimension (a flat mesh stored with z = 0 is read as 2D)",
         )
-    missing = [
-        g for g in problem.groups if g not in mesh.groups and g not in problem.optional_groups
-    ]
+    optional = problem.optional_groups
+    missing = [g for g in problem.groups if g not in mesh.groups and g not in optional]
     unknown = [g for g in mesh.groups if g not in problem.groups]
     if missing or unknown:
         raise GroupError(
-            f"the boundary groups do not match: problem {problem.name!r} has {list(problem.groups)}, "
-            f"the mesh has {list(mesh.groups)}; missing {missing}, unknown {unknown}",
+            f"the boundary groups do not match: problem {problem.name!r} has "
+            f"{list(problem.groups)}, the mesh has {list(mesh.groups)}; missing {missing}, "
+            f"unknown {unknown}",
             "rename the mesh's groups, e.g. mesh.renamed({'old': 'new'}) or --group new=old",
         )
     bare = int((mesh.group_index < 0).sum())
@@ -73,6 +86,14 @@ def check_groups(problem: Problem, mesh: Mesh) -> None:
             f"{bare} of {len(mesh.boundary_facets)} boundary facets belong to no group",
             "name them, e.g. with the labelling rule 'rest'",
         )
+    for number, f in enumerate(problem.component_fields):
+        groups = problem.dirichlet_groups(number)
+        if f.level == "dirichlet" and not any(group in mesh.groups for group in groups):
+            raise GroupError(
+                f"the mesh has none of the groups {list(groups)} on which component "
+                f"{problem.component_names[number]!r} is prescribed: its level would be free",
+                "a mesh may lack optional groups, but not all that fix a field",
+            )
 
 
 def resolve(
@@ -90,7 +111,7 @@ def resolve(
     """
     check_groups(problem, mesh)
     _check_complete(problem, mesh, data)
-    rotation = np.eye(mesh.dim) if rotation is None else np.asarray(rotation, dtype=float)
+    axes = check_rotation(mesh.dim, rotation)
     owner = np.full((mesh.n_nodes, problem.n_components), -1)
     value = np.zeros((mesh.n_nodes, problem.n_components))
     conflicts: list[str] = []
@@ -99,25 +120,47 @@ def resolve(
         if condition.group not in mesh.groups:
             continue
         nodes = mesh.nodes_of(condition.group)
-        axes, columns = _condition_columns(problem, condition)
-        given = _evaluate(mesh, nodes, data[condition.group][condition.field], condition, len(axes))
+        columns = _condition_columns(problem, condition)
+        what = f"boundary values of field {condition.field!r} on group {condition.group!r}"
+        given = evaluate(
+            mesh,
+            nodes,
+            data[condition.group][condition.field],
+            len(columns),
+            what,
+            BoundaryDataError,
+        )
         if problem.field(condition.field).rank == "vector" and condition.axes is None:
-            given = given @ rotation.T
+            given = given @ axes.T
         tolerance = CONFLICT * problem.field(condition.field).reference
         for k, column in enumerate(columns):
             free = owner[nodes, column] < 0
-            clash = ~free & (np.abs(value[nodes, column] - given[:, k]) > tolerance)
-            if clash.any():
-                worst = nodes[clash][np.argmax(np.abs(value[nodes, column] - given[:, k])[clash])]
-                first = problem.groups[owner[worst, column]]
+            gap = np.where(free, 0.0, np.abs(value[nodes, column] - given[:, k]))
+            if gap.max() > tolerance:
+                worst = int(gap.argmax())
+                node, first = nodes[worst], problem.groups[owner[nodes[worst], column]]
                 conflicts.append(
-                    f"{problem.component_names[column]}: {int(clash.sum())} nodes shared by "
-                    f"{first!r} and {condition.group!r} have two values, {first!r} holds; largest at "
-                    f"node {worst} ({value[worst, column]:.6g})"
+                    f"{problem.component_names[column]}: {int((gap > tolerance).sum())} nodes of "
+                    f"{condition.group!r} have another value from an earlier group, which holds; "
+                    f"largest at node {node}: {value[node, column]:.6g} from {first!r}, not "
+                    f"{given[worst, k]:.6g}"
                 )
             value[nodes[free], column] = given[free, k]
             owner[nodes[free], column] = order[condition.group]
     return BoundaryValues(owner, value, tuple(conflicts))
+
+
+# -- Neumann -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Flux:
+    """Neumann data of one field on one group, in the user's axes, zero off the group."""
+
+    group: str
+    field: str
+    value: Float[ndarray, "N _"]
+    along_normal: bool
 
 
 def resolve_neumann(
@@ -125,39 +168,101 @@ def resolve_neumann(
 ) -> dict[str, Float[ndarray, "N F"]]:
     """Flux or traction per group on its nodes, components in the frame, zero elsewhere.
 
-    A vector field given a scalar value has that value along the outward normal of the group's
-    facets; see :func:`geonew.fem.loads.neumann_load` for how it is integrated.
+    A vector field given one number per node (or one for all) has that value along the outward
+    normal; on the nodes that is the mean normal of the group's facets. Loads take the facets' own
+    normals: see :func:`neumann_loads`. Two or three numbers on a group of as many nodes are read
+    as the components of a constant vector; an array (n, 1) is read along the normal for sure.
     """
-    rotation = np.eye(mesh.dim) if rotation is None else np.asarray(rotation, dtype=float)
-    allowed = {(n.group, n.field): n for n in problem.neumann}
+    axes = check_rotation(mesh.dim, rotation)
     result: dict[str, ndarray] = {}
-    for group, by_field in data.items():
-        for name, value in by_field.items():
-            condition = allowed.get((group, name))
-            if condition is None:
-                raise BoundaryDataError(
-                    f"Neumann data for field {name!r} on {group!r}, but problem {problem.name!r} "
-                    f"declares only {sorted(allowed)}",
-                    "declare Neumann(field, group) in the problem, or drop the data",
-                )
-            nodes = mesh.nodes_of(group)
-            given = _evaluate(mesh, nodes, value, condition, problem.width(name))
-            if problem.field(name).rank == "vector":
-                given = given @ rotation.T
-            target = result.setdefault(group, np.zeros((mesh.n_nodes, problem.n_components)))
-            target[nodes, problem.columns(name)] = given
+    for flux in _fluxes(problem, mesh, data):
+        value = flux.value
+        if flux.along_normal:
+            value = value * node_normals(mesh, flux.group)
+        if problem.field(flux.field).rank == "vector":
+            value = value @ axes.T
+        shape = (mesh.n_nodes, problem.n_components)
+        result.setdefault(flux.group, np.zeros(shape))[:, problem.columns(flux.field)] = value
     return result
 
 
-def _condition_columns(problem: Problem, condition: Dirichlet) -> tuple[list[int], list[int]]:
+def neumann_loads(
+    problem: Problem, mesh: Mesh, data: BoundaryData, rotation: Float[ndarray, "d d"] | None = None
+) -> Float[ndarray, "N F"]:
+    """Neumann data of all groups tested with the hat functions, in the frame and user's units.
+
+    Multiply a field's columns by ``Problem.load_scale`` for the dimensionless system.
+    """
+    axes = check_rotation(mesh.dim, rotation)
+    load = np.zeros((mesh.n_nodes, problem.n_components))
+    for flux in _fluxes(problem, mesh, data):
+        if flux.along_normal:
+            part = normal_load(mesh, flux.group, flux.value[:, 0])
+        else:
+            part = neumann_load(mesh, flux.group, flux.value)
+        if problem.field(flux.field).rank == "vector":
+            part = part @ axes.T
+        load[:, problem.columns(flux.field)] += part
+    return load
+
+
+def _fluxes(problem: Problem, mesh: Mesh, data: BoundaryData) -> Iterator[_Flux]:
+    allowed = {(n.group, n.field) for n in problem.neumann}
+    for group, name in sorted(_keys(data)):
+        if (group, name) not in allowed:
+            raise BoundaryDataError(
+                f"Neumann data for field {name!r} on {group!r}, but problem {problem.name!r} "
+                f"declares only (group, field) {sorted(allowed)}",
+                "declare Neumann(field, group) in the problem, or drop the data",
+            )
+        nodes, width = mesh.nodes_of(group), problem.width(name)
+        what = f"Neumann data of field {name!r} on group {group!r}"
+        array = as_numbers(mesh, nodes, data[group][name], what, BoundaryDataError)
+        given = spread(array, mesh, nodes, width)
+        along_normal = given is None and width > 1
+        if given is None and along_normal:
+            given = spread(array, mesh, nodes, 1)
+        if given is None:
+            raise wrong_shape(array, mesh, nodes, width, what, BoundaryDataError)
+        value = np.zeros((mesh.n_nodes, given.shape[1]))
+        value[nodes] = given
+        yield _Flux(group, name, value, along_normal)
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def check_rotation(dim: int, rotation: Float[ndarray, "_ _"] | None) -> Float[ndarray, "d d"]:
+    """The frame's axes as rows; the user's own where there is no frame."""
+    if rotation is None:
+        return np.eye(dim)
+    axes = np.asarray(rotation, dtype=float)
+    if axes.shape != (dim, dim) or not np.abs(axes @ axes.T - np.eye(dim)).max() < ORTHOGONAL:
+        raise BoundaryDataError(
+            f"the rotation {axes.tolist()} is no {dim} x {dim} orthogonal matrix",
+            "its rows are the frame's axes, orthonormal",
+        )
+    return axes
+
+
+def _keys(data: BoundaryData) -> set[tuple[str, str]]:
+    """The (group, field) pairs of some data."""
+    if not isinstance(data, Mapping) or not all(isinstance(d, Mapping) for d in data.values()):
+        raise BoundaryDataError(
+            f"boundary data are {data!r}", "give {group: {field: value, ...}, ...}"
+        )
+    return {(str(group), str(name)) for group, by_field in data.items() for name in by_field}
+
+
+def _condition_columns(problem: Problem, condition: Dirichlet) -> list[int]:
     width = problem.width(condition.field)
-    axes = list(range(width)) if condition.axes is None else list(condition.axes)
-    return axes, [problem.offset(condition.field) + axis for axis in axes]
+    axes = range(width) if condition.axes is None else condition.axes
+    return [problem.offset(condition.field) + axis for axis in axes]
 
 
 def _check_complete(problem: Problem, mesh: Mesh, data: BoundaryData) -> None:
     wanted = {(d.group, d.field) for d in problem.dirichlet if d.group in mesh.groups}
-    given = {(group, name) for group, by_field in data.items() for name in by_field}
+    given = _keys(data)
     missing, extra = sorted(wanted - given), sorted(given - wanted)
     if missing:
         raise BoundaryDataError(
@@ -167,45 +272,6 @@ def _check_complete(problem: Problem, mesh: Mesh, data: BoundaryData) -> None:
     if extra:
         raise BoundaryDataError(
             f"boundary values for (group, field) {extra}, which problem {problem.name!r} does not "
-            "prescribe",
+            "prescribe on this mesh",
             f"it prescribes {sorted(wanted)}; drop the others",
         )
-
-
-def _evaluate(
-    mesh: Mesh, nodes: ndarray, value: Value, condition: Dirichlet | Neumann, width: int
-) -> Float[ndarray, "n w"]:
-    """Values (n, width) of one condition on the nodes of its group."""
-    where = f"data of field {condition.field!r} on group {condition.group!r}"
-    if callable(value):
-        try:
-            value = value(mesh.points[nodes])
-        except Exception as error:
-            raise BoundaryDataError(f"the function of {where} failed: {error}") from error
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise BoundaryDataError(f"{where} are not numbers: {value!r}") from error
-    if array.shape in ((), (1,)) and width == 1:
-        array = np.full((len(nodes), 1), array.reshape(()))
-    elif array.shape == (width,) and len(nodes) != width:
-        array = np.tile(array, (len(nodes), 1))
-    else:
-        if array.ndim == 1 and width == 1:
-            array = array[:, None]
-        if array.ndim == 1 and array.shape == (width,):
-            array = np.tile(array, (len(nodes), 1))
-        if array.shape == (mesh.n_nodes, width) and mesh.n_nodes != len(nodes):
-            array = array[nodes]
-    if array.shape != (len(nodes), width):
-        raise BoundaryDataError(
-            f"{where} have shape {array.shape}; expected {width} number(s), or an array "
-            f"({len(nodes)}, {width}) on the group's nodes or ({mesh.n_nodes}, {width}) on all nodes"
-        )
-    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
-    if bad.size:
-        raise BoundaryDataError(
-            f"{where} are not finite at {bad.size} of {len(nodes)} nodes, first at node "
-            f"{nodes[bad[0]]}, x = {mesh.points[nodes[bad[0]]].tolist()}"
-        )
-    return array
