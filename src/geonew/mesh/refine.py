@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 from numpy import ndarray
 
-from geonew.mesh.mesh import Mesh, find_rows, signed_volumes
+from geonew.mesh.mesh import Mesh, find_rows
 
 # The three diagonals of the octahedron in a tetrahedron 0123, as pairs of edges (opposite edges
 # have no common vertex), each with the four remaining edges in order around it.
@@ -84,6 +84,7 @@ def _tetrahedra(cells: ndarray, m: dict[tuple[int, int], ndarray], points: ndarr
         for a, b in zip(ring, (*ring[1:], ring[0]), strict=True):
             inner.append(np.stack([m[p][mine], m[q][mine], m[a][mine], m[b][mine]], axis=1))
     children = np.concatenate([*corner, *inner])
-    inverted = signed_volumes(points, children) < 0
+    sides = points[children[:, 1:]] - points[children[:, :1]]
+    inverted = np.linalg.det(sides) < 0
     children[inverted] = children[inverted][:, [1, 0, 2, 3]]
     return children

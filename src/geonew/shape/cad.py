@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from numpy import ndarray
 from geonew.errors import GeoNeWError, ShapeError
 from geonew.mesh import Mesh
 from geonew.mesh.repair import RawMesh, clean
+from geonew.shape.curves import Number
 from geonew.shape.mesher import session
 
 SCRIPTS = (".geo", ".geo_unrolled")
@@ -36,18 +38,19 @@ STL_CELLS_ACROSS = 20
 # An edge of an STL surface with a larger angle between its triangles bounds a face (gmsh's t13).
 STL_EDGE_ANGLE = np.radians(40.0)
 
+# What gmsh's parser may hold of a script that it has not read yet, in characters.
+PARSER_BUFFER = 16384
+
 # Commands of gmsh's language that act outside the model, and what they would do.
 _FORBIDDEN = {
-    r"(NonBlocking)?System(Call)?": "starts another program",
-    r"OnelabRun": "starts another program",
-    r"(Save|Print|CreateDir)(?!\s*\.)": "writes files",
-    r"Exit": "ends the process",
-    r"(Printf|Sprintf|Error|Warning)\s*\([^;]*\)\s*>": "writes files",
+    r"((NonBlocking)?System(Call)?|OnelabRun)\b": "starts another program",
+    r"(Save|Print|CreateDir)\b(?!\s*\.)": "writes files",
+    r"(Printf|Error|Warning)\s*\([^;]*\)\s*>": "writes files",
+    r"Exit\b": "ends the process",
 }
-_COMMENT_OR_TEXT = re.compile(
-    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", re.DOTALL
-)
-_READ = re.compile(r"(?<![\w.])(Include|Merge|MergeWithBoundingBox|ShapeFromFile)\b")
+# gmsh's texts know no escapes: a backslash before the closing quote does not keep them open.
+_COMMENT_OR_TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"]*\"|'[^']*'", re.DOTALL)
+_READ = re.compile(r"(?<![\w.])(Include|Merge\w*|Open\w*|ShapeFromFile)\b")
 _NAMED = re.compile(r"\s*\(?\s*[\"']([^\"']*)[\"']\s*\)?\s*;")
 
 # gmsh's numbers of the basic element shapes, by name and dimension.
@@ -64,7 +67,7 @@ _FAMILIES = {
 
 def make_mesh(
     path: str | Path,
-    size: float | None = None,
+    size: Number | None = None,
     dim: int | None = None,
     *,
     keep: str | None = None,
@@ -80,7 +83,7 @@ def make_mesh(
     """
     path = Path(path)
     _check_request(path, size, dim)
-    with session(f"{path.name}") as gmsh:
+    with session(path.name, "correct the geometry in the program it comes from") as gmsh:
         notes = _open(gmsh, path, size)
         dim = dim or (3 if gmsh.model.getEntities(3) else 2)
         if not gmsh.model.getEntities(dim):
@@ -98,7 +101,7 @@ def make_mesh(
         raise
 
 
-def _check_request(path: Path, size: float | None, dim: int | None) -> None:
+def _check_request(path: Path, size: Number | None, dim: int | None) -> None:
     if path.suffix.lower() not in SUFFIXES:
         raise ShapeError(
             f"cannot mesh {path.name}: its ending is {path.suffix!r}",
@@ -127,13 +130,11 @@ def check_script(path: Path, folder: Path, seen: frozenset[Path] = frozenset()) 
     text = path.read_text(encoding="utf-8", errors="replace")
     bare = _COMMENT_OR_TEXT.sub(lambda m: _blank(m[0]), text)
     for pattern, deed in _FORBIDDEN.items():
-        found = re.search(rf"(?<![\w.]){pattern}", bare) if pattern.endswith(">") else None
-        found = found or re.search(rf"(?<![\w.])(?:{pattern})(?!\w)", bare)
-        if found:
+        if found := re.search(rf"(?<![\w.]){pattern}", bare):
             line = bare.count("\n", 0, found.start()) + 1
             raise ShapeError(
-                f"{path.name} is refused: line {line} has {found[0].split('(')[0].strip()!r}, which "
-                f"{deed}",
+                f"{path.name} is refused: line {line} has {found[0].split('(')[0].strip()!r}, "
+                f"which {deed}",
                 "a geometry file should only describe a geometry; remove the command",
             )
     for target in _read_by(path, text, bare):
@@ -168,9 +169,9 @@ def _blank(piece: str) -> str:
 # -- from the file to raw cells ----------------------------------------------------------------
 
 
-def _open(gmsh: Any, path: Path, size: float | None) -> list[str]:
+def _open(gmsh: Any, path: Path, size: Number | None) -> list[str]:
     """Read the geometry into the empty model and set the size; returns notes."""
-    gmsh.merge(str(path.resolve()))
+    _read(gmsh, path.resolve())
     notes = []
     if path.suffix.lower() == ".stl":
         lower, upper = np.reshape(gmsh.model.getBoundingBox(-1, -1), (2, 3))
@@ -188,6 +189,29 @@ def _open(gmsh: Any, path: Path, size: float | None) -> list[str]:
         gmsh.option.setNumber("Mesh.MeshSizeFromPoints", 0)
         gmsh.option.setNumber("Mesh.MeshSizeMax", size)
     return notes
+
+
+def _read(gmsh: Any, path: Path) -> None:
+    """Open the file as a model of its own.
+
+    gmsh's parser outlives gmsh.finalize: ``merge`` would see the macros of scripts read before
+    (``open`` does not), and after an error the unread rest of a script is the beginning of the next
+    one. So that rest is read to its end, into this model, which is thrown away.
+    """
+    gmsh.parser.clear()
+    try:
+        gmsh.open(str(path))
+    except Exception:
+        with TemporaryDirectory() as folder:
+            nothing = Path(folder) / "nothing.geo"
+            nothing.write_text("// nothing\n")
+            for _ in range(PARSER_BUFFER):
+                try:
+                    gmsh.merge(str(nothing))
+                except Exception:  # one more error in the rest; each takes some of it
+                    continue
+                break
+        raise
 
 
 def _raw(gmsh: Any, dim: int, notes: list[str]) -> RawMesh:

@@ -27,7 +27,9 @@ from scipy.interpolate import BSpline, CubicSpline, make_interp_spline
 
 from geonew.errors import ShapeError
 
-Point = tuple[float, float]
+Point = tuple[float | int, float | int]
+Number = float | int | np.floating | np.integer
+PointLike = Sequence[Number] | ndarray
 
 # Chords per full turn (arc) and per interval (spline) in the polygon that stands for a curve in
 # checks: an arc then differs from its polygon by at most 0.05 % of its radius.
@@ -83,9 +85,9 @@ class Arc:
     """Circular arc from ``angle`` through the signed angle ``sweep`` (radians, at most 2 pi)."""
 
     center: Point
-    radius: float
-    angle: float
-    sweep: float
+    radius: float | int
+    angle: float | int
+    sweep: float | int
     name: str
 
     def __post_init__(self) -> None:
@@ -130,7 +132,7 @@ class Arc:
             self.center[1] + self.radius * float(np.sin(phi)),
         )
 
-    def points(self, n: int) -> Float[ndarray, "n+1 2"]:
+    def points(self, n: int) -> Float[ndarray, "_ 2"]:
         """Ends of n equal sub-arcs."""
         inner = [self._at(k / n) for k in range(1, n)]
         return np.array([self.start, *inner, self.end])
@@ -169,7 +171,7 @@ class Arc:
 class Spline:
     """C^2 cubic spline through ``points``; periodic if the last point repeats the first."""
 
-    points: tuple[Point, ...]
+    points: Sequence[Point]
     name: str
 
     def __post_init__(self) -> None:
@@ -233,7 +235,7 @@ class Spline:
 
     def reversed(self) -> Spline:
         """The same curve, run backwards."""
-        return Spline(self.points[::-1], self.name)
+        return Spline(tuple(self.points[::-1]), self.name)
 
     def polygon(self) -> Float[ndarray, "n 2"]:
         """Points along the curve, both ends included."""
@@ -273,7 +275,7 @@ KINDS: dict[str, type[Segment] | type[Arc] | type[Spline]] = {
 }
 
 
-def as_point(point: Sequence[float] | ndarray, what: str) -> Point:
+def as_point(point: PointLike, what: str) -> Point:
     """Two finite floats, or a :class:`ShapeError` that says which point is wrong."""
     try:
         array = np.asarray(point, dtype=np.float64)
@@ -282,6 +284,11 @@ def as_point(point: Sequence[float] | ndarray, what: str) -> Point:
     if array.shape != (2,) or not np.isfinite(array).all():
         raise ShapeError(f"{what} is {point!r}", "give two finite numbers (x, y)")
     return (float(array[0]), float(array[1]))
+
+
+def as_tuples(value: Any) -> Any:
+    """Nested lists, as JSON gives them, as nested tuples."""
+    return tuple(map(as_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _check_name(name: object, what: str) -> None:

@@ -28,7 +28,7 @@ from numpy import ndarray
 
 from geonew.errors import ShapeError
 from geonew.mesh import Mesh
-from geonew.shape.curves import Arc, Point, Segment, Spline
+from geonew.shape.curves import Arc, Number, Point, PointLike, Segment, Spline
 from geonew.shape.shape import Loop, Shape
 from geonew.shape.solids import Ball, Body, Box, Cylinder, Solid
 
@@ -72,10 +72,10 @@ _LOCK = threading.Lock()  # gmsh is one global state in a process
 
 def triangulate(
     shape: Shape | Solid,
-    size: float,
+    size: Number,
     *,
     level: Level = "coarse",
-    corner_refinement: float = 4.0,
+    corner_refinement: Number = 4.0,
     curve_points: int | None = None,
     seed: int = 0,
 ) -> Mesh:
@@ -101,7 +101,8 @@ def triangulate(
     _check_settings(size, level, corner_refinement, curve_points, seed)
     factor = 2.0 ** -LEVELS.index(level)
     unit = _Unit.around(shape.bounds)
-    with session("the shape") as gmsh:
+    cure = "look for boundaries that touch or nearly touch, or choose a smaller cell size"
+    with session(f"the {type(shape).__name__.lower()}", cure) as gmsh:
         gmsh.option.setNumber("Mesh.RandomSeed", seed + 1)
         gmsh.option.setNumber("Mesh.MeshSizeFromPoints", 0)
         gmsh.option.setNumber("Mesh.MeshSizeMax", factor * size / unit.length)
@@ -123,7 +124,7 @@ def triangulate(
 
 
 def _check_settings(
-    size: float, level: str, corner_refinement: float, curve_points: int, seed: int
+    size: Number, level: str, corner_refinement: Number, curve_points: int, seed: int
 ) -> None:
     if not (np.isfinite(size) and size > 0):
         raise ShapeError(f"the cell size is {size}", "give a positive length in the shape's unit")
@@ -143,7 +144,7 @@ def _check_settings(
 
 
 @contextmanager
-def session(what: str) -> Iterator[Any]:
+def session(what: str, cure: str) -> Iterator[Any]:
     """A silent, reproducible gmsh with an empty model, cleared up whatever happens.
 
     Threads wait for each other. A gmsh that the program has open already is borrowed: it gets its
@@ -165,6 +166,7 @@ def session(what: str) -> Iterator[Any]:
             # interruptible=False: gmsh's own handler would replace Python's Ctrl-C for good
             gmsh.initialize(readConfigFiles=False, interruptible=False)
         before = gmsh.model.getCurrent() if borrowed else ""
+        models = gmsh.model.list()
         kept = {key: gmsh.option.getNumber(key) for key in _OPTIONS}
         try:
             for key, value in _OPTIONS.items():
@@ -176,12 +178,13 @@ def session(what: str) -> Iterator[Any]:
                 raise
             raise ShapeError(
                 f"gmsh cannot mesh {what}: {error}",
-                "look for curves that touch or nearly touch, and for a size too coarse or too fine",
+                cure,
             ) from error
         finally:
             if borrowed:
-                gmsh.model.setCurrent("geonew")
-                gmsh.model.remove()
+                for name in set(gmsh.model.list()) - set(models):
+                    gmsh.model.setCurrent(name)
+                    gmsh.model.remove()
                 gmsh.model.setCurrent(before)
                 for key, value in kept.items():
                     gmsh.option.setNumber(key, value)
@@ -205,7 +208,7 @@ class _Unit:
         far = np.abs(center).max() > 8 * length
         return cls(center if far else np.zeros(bounds.shape[1]), length)
 
-    def __call__(self, point: Sequence[float] | ndarray) -> list[float]:
+    def __call__(self, point: PointLike) -> list[float]:
         return [float(x) for x in (np.asarray(point) - self.origin) / self.length]
 
 
@@ -269,7 +272,7 @@ def _build_spline(
 
 
 def _grade_corners(
-    gmsh: Any, shape: Shape, unit: _Unit, size: float, refinement: float, factor: float
+    gmsh: Any, shape: Shape, unit: _Unit, size: Number, refinement: Number, factor: float
 ) -> None:
     """Size field h_0 / c + g d around the reentrant corners, up to h_0."""
     if refinement == 1 or not shape.reentrant_corners:

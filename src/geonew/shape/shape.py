@@ -23,7 +23,18 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from geonew.errors import ShapeError
-from geonew.shape.curves import KINDS, Arc, Piece, Point, Segment, Spline, as_point
+from geonew.shape.curves import (
+    KINDS,
+    Arc,
+    Number,
+    Piece,
+    Point,
+    PointLike,
+    Segment,
+    Spline,
+    as_point,
+    as_tuples,
+)
 
 # Pieces join where their ends agree to this fraction of the loop's diameter: far above the
 # round-off of sines and cosines, far below any feature a mesh could resolve.
@@ -38,7 +49,7 @@ REENTRANT_ANGLE = np.radians(5.0)
 class Loop:
     """A closed chain of pieces, each starting where the one before ends."""
 
-    pieces: tuple[Piece, ...]
+    pieces: Sequence[Piece]
 
     def __post_init__(self) -> None:
         pieces = tuple(self.pieces)
@@ -100,7 +111,7 @@ class Shape:
     """
 
     outer: Loop
-    holes: tuple[Loop, ...] = ()
+    holes: Sequence[Loop] = ()
 
     def __post_init__(self) -> None:
         holes = tuple(self.holes)
@@ -173,7 +184,7 @@ class Shape:
 def _loop(pieces: Sequence[Mapping[str, Any]]) -> Loop:
     made = []
     for number, piece in enumerate(pieces):
-        fields: dict[str, Any] = dict(piece)
+        fields: dict[str, Any] = {key: as_tuples(value) for key, value in piece.items()}
         kind = KINDS.get(fields.pop("kind", ""))
         expected = set(kind.__dataclass_fields__) if kind else set()
         if kind is None or set(fields) != expected:
@@ -188,9 +199,7 @@ def _loop(pieces: Sequence[Mapping[str, Any]]) -> Loop:
 # -- loops people want -------------------------------------------------------------------------
 
 
-def polygon(
-    points: Sequence[Sequence[float] | ndarray] | ndarray, name: str | Sequence[str]
-) -> Loop:
+def polygon(points: Sequence[PointLike] | ndarray, name: str | Sequence[str]) -> Loop:
     """Straight sides through ``points``; side k runs from point k to the next and has name k."""
     corners = [as_point(p, f"polygon point {k}") for k, p in enumerate(points)]
     if len(corners) > 1 and corners[0] == corners[-1]:  # many people repeat the first point
@@ -208,8 +217,8 @@ def polygon(
 
 
 def rectangle(
-    lower: Sequence[float] | ndarray,
-    upper: Sequence[float] | ndarray,
+    lower: PointLike,
+    upper: PointLike,
     name: str | Sequence[str] = "wall",
 ) -> Loop:
     """Axis-parallel rectangle between two corners; four names go to bottom, right, top, left."""
@@ -222,40 +231,40 @@ def rectangle(
     return polygon([(x0, y0), (x1, y0), (x1, y1), (x0, y1)], name)
 
 
-def disc(center: Sequence[float] | ndarray, radius: float, name: str = "wall") -> Loop:
+def disc(center: PointLike, radius: Number, name: str = "wall") -> Loop:
     """A circle."""
-    return Loop((Arc(as_point(center, "center"), radius, 0.0, 2 * np.pi, name),))
+    return Loop((Arc(as_point(center, "center"), float(radius), 0.0, 2 * np.pi, name),))
 
 
 def regular_polygon(
-    center: Sequence[float] | ndarray,
-    radius: float,
+    center: PointLike,
+    radius: Number,
     sides: int,
     name: str | Sequence[str] = "wall",
-    angle: float = 0.0,
+    angle: Number = 0.0,
 ) -> Loop:
     """Regular polygon on a circle of the given radius, first corner at ``angle`` (radians)."""
     return _around(center, (radius,), sides, name, angle)
 
 
 def star(
-    center: Sequence[float] | ndarray,
-    outer_radius: float,
-    inner_radius: float,
+    center: PointLike,
+    outer_radius: Number,
+    inner_radius: Number,
     points: int,
     name: str | Sequence[str] = "wall",
-    angle: float = 0.0,
+    angle: Number = 0.0,
 ) -> Loop:
     """Star with tips at ``outer_radius``, notches at ``inner_radius``, first tip at ``angle``."""
     return _around(center, (outer_radius, inner_radius), points, name, angle)
 
 
 def _around(
-    center: Sequence[float] | ndarray,
-    radii: tuple[float, ...],
+    center: PointLike,
+    radii: tuple[Number, ...],
     times: int,
     name: str | Sequence[str],
-    angle: float,
+    angle: Number,
 ) -> Loop:
     """Polygon whose corners go round the center, taking the radii in turn."""
     if times < 3 or not all(0 < r < np.inf for r in radii):
@@ -265,11 +274,14 @@ def _around(
         )
     n = times * len(radii)
     phi = angle + 2 * np.pi * np.arange(n) / n
-    rays = np.stack([np.cos(phi), np.sin(phi)], axis=1) * np.tile(radii, times)[:, None]
+    rays = (
+        np.stack([np.cos(phi), np.sin(phi)], axis=1)
+        * np.tile(np.array(radii, dtype=np.float64), times)[:, None]
+    )
     return polygon(np.array(as_point(center, "center")) + rays, name)
 
 
-def spline_loop(points: Sequence[Sequence[float] | ndarray] | ndarray, name: str = "wall") -> Loop:
+def spline_loop(points: Sequence[PointLike] | ndarray, name: str = "wall") -> Loop:
     """Closed smooth curve through ``points`` (the first need not be repeated)."""
     through = [as_point(p, f"spline point {k}") for k, p in enumerate(points)]
     if through and through[0] != through[-1]:
@@ -285,18 +297,16 @@ def _labelled(outer: Loop, holes: Sequence[Loop]) -> list[tuple[str, Loop]]:
 
 
 def _check_simple(label: str, loop: Loop) -> None:
-    corners = loop.polygon
-    n = len(corners)
-    if n < 3 or loop.area == 0:
-        raise ShapeError(
-            f"{label} (groups {list(loop.names)}) encloses no area", "give a loop with an inside"
-        )
-    hit = _crossing(corners, corners, same=True)
+    hit = _crossing(loop.polygon, loop.polygon, same=True)
     if hit is not None:
         raise ShapeError(
             f"{label} (groups {list(loop.names)}) crosses or touches itself near "
             f"({hit[0]:.6g}, {hit[1]:.6g})",
             "order the points along the boundary, or split the domain",
+        )
+    if loop.area == 0:
+        raise ShapeError(
+            f"{label} (groups {list(loop.names)}) encloses no area", "give a loop with an inside"
         )
 
 

@@ -22,8 +22,9 @@ from numpy import ndarray
 from scipy.spatial import ConvexHull, QhullError
 
 from geonew.errors import ShapeError
+from geonew.shape.curves import Number, PointLike, as_tuples
 
-Point3 = tuple[float, float, float]
+Point3 = tuple[float | int, float | int, float | int]
 BOX_FACES = ("x_min", "x_max", "y_min", "y_max", "z_min", "z_max")
 
 
@@ -66,7 +67,7 @@ class Ball:
     """Ball with one name for its sphere."""
 
     center: Point3
-    radius: float
+    radius: float | int
     name: str
 
     def __post_init__(self) -> None:
@@ -94,7 +95,7 @@ class Cylinder:
 
     base: Point3
     axis: Point3
-    radius: float
+    radius: float | int
     name: str | tuple[str, ...] = ("side", "base", "top")
 
     def __post_init__(self) -> None:
@@ -127,7 +128,7 @@ class Cylinder:
 class Polyhedron:
     """Convex polyhedron, the hull of ``vertices``, with one name for all its faces."""
 
-    vertices: tuple[Point3, ...]
+    vertices: Sequence[Point3]
     name: str
 
     def __post_init__(self) -> None:
@@ -202,7 +203,7 @@ class Solid:
     """``body`` without ``cavities``; see the module docstring."""
 
     body: Body
-    cavities: tuple[Body, ...] = ()
+    cavities: Sequence[Body] = ()
 
     def __post_init__(self) -> None:
         cavities = tuple(self.cavities)
@@ -258,11 +259,7 @@ def _body_dict(body: Body) -> dict[str, Any]:
 
 
 def _body(data: Mapping[str, Any]) -> Body:
-    fields: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in data.items()
-        if key != "kind"
-    }
+    fields: dict[str, Any] = {k: as_tuples(v) for k, v in data.items() if k != "kind"}
     kind = BODIES.get(data.get("kind", ""))
     expected = set(kind.__dataclass_fields__) if kind else set()
     if kind is None or set(fields) != expected:
@@ -273,7 +270,7 @@ def _body(data: Mapping[str, Any]) -> Body:
     return kind(**fields)
 
 
-def _as_point(point: Sequence[float] | ndarray, what: str) -> Point3:
+def _as_point(point: PointLike, what: str) -> Point3:
     try:
         array = np.asarray(point, dtype=np.float64)
     except (TypeError, ValueError):
@@ -283,7 +280,7 @@ def _as_point(point: Sequence[float] | ndarray, what: str) -> Point3:
     return (float(array[0]), float(array[1]), float(array[2]))
 
 
-def _as_length(length: float, what: str) -> float:
+def _as_length(length: Number, what: str) -> float:
     if not (np.isfinite(length) and length > 0):
         raise ShapeError(f"{what} is {length}", "give a positive number")
     return float(length)
