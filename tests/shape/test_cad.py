@@ -8,7 +8,7 @@ import pytest
 from geonew.errors import GeoNeWError, MeshError, ShapeError
 from geonew.mesh.files import read_mesh, write_mesh
 from geonew.mesh.labels import Rest
-from geonew.shape import Arc, Loop, Segment, Shape, disc, make_mesh
+from geonew.shape import Arc, Loop, Segment, Shape, disc, make_mesh, polygon
 from geonew.shape.mesher import session
 
 TUTORIALS = Path(sys.prefix) / "share" / "doc" / "gmsh" / "tutorials"
@@ -53,22 +53,12 @@ def t4_area() -> float:
 T2_CORNERS = [(0, 0.3), (0.1, 0.3), (0.1, 0.35), (0.08 / 2**0.5, 0.3 + 0.12 / 2**0.5)]
 # t3: a box; the box's top turned by 90 degrees in 7 straight steps; the same twisted along 0.2.
 T3_VOLUME = 0.003 + 0.03 * 0.15 * 7 * np.sin(np.pi / 14) + 0.006
+# t2's first volume, listed once; the second is its copy beside it.
+T2_GROUPS = {f"surface_{k}" for k in (11, 119, 121, 123, 125, 127)}
+T2_COPY = {f"surface_{k}" for k in (17, 138, 142, 146, 150, 151)}
 TUTORIAL_CASES = {
     "t1": (2, 0.03, 1e-12, {"group_5"}),
-    "t2": (
-        3,
-        0.12
-        * Shape(
-            Loop(
-                tuple(
-                    Segment(a, b, "w")
-                    for a, b in zip(T2_CORNERS, T2_CORNERS[1:] + T2_CORNERS[:1], strict=True)
-                )
-            )
-        ).area,
-        1e-10,
-        set(),
-    ),
+    "t2": (3, 0.12 * Shape(polygon(T2_CORNERS, "w")).area, 1e-10, T2_GROUPS),
     "t3": (3, T3_VOLUME, 2e-3, {"My surface"}),
     "t4": (2, t4_area(), 2e-3, {f"curve_{k}" for k in range(1, 15)}),
     "t5": (3, 1 - 0.5**3, 1e-12, {f"surface_{k}" for k in range(23, 40, 2)}),
@@ -82,8 +72,10 @@ def test_tutorials(name, tmp_path):
     mesh = make_mesh(TUTORIALS / f"{name}.geo", keep=keep)
     assert mesh.dim == dim
     assert mesh.volume == pytest.approx(volume, rel=rtol)
+    if name == "t2" and "surface_17" in mesh.groups:
+        groups = T2_COPY  # the two are equally large up to round-off, and either may be kept
     assert set(mesh.groups) == groups
-    assert ("each of its" in " ".join(mesh.notes)) == (name in ("t4", "t5"))
+    assert ("each of its" in " ".join(mesh.notes)) == (name in ("t2", "t4", "t5"))
     for suffix in (".msh", ".vtu"):
         path = tmp_path / f"{name}{suffix}"
         write_mesh(path, mesh)

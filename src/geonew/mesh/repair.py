@@ -36,6 +36,9 @@ MOST_PAIRS_PER_NODE = 64
 # A planar mesh may leave its plane by round-off only.
 PLANAR = 1e-12
 
+# Number of a node that belongs to a part of the mesh that is not kept (-1: to no cell at all).
+OTHER_PART = -2
+
 Cells = Sequence[tuple[str, ndarray]]
 
 
@@ -78,9 +81,11 @@ def clean(raw: RawMesh, keep: str | None = None, merge: str = "parts") -> Mesh:
     points = _in_dimension(raw.points, blocks, dim, notes)
     number = _merged(points, blocks, merge, notes)
     cells = _simplices(points, [(shape, number[nodes]) for shape, nodes in blocks], notes)
+    everything = np.unique(cells)
     cells = _one_part(points, cells, keep, notes)
     used, flat = np.unique(cells, return_inverse=True)
     compact = np.full(len(points), -1)
+    compact[everything] = OTHER_PART
     compact[used] = np.arange(len(used))
     bare = Mesh(points[used], flat.reshape(cells.shape))
     groups = _carry_groups(bare, raw, compact[number], notes)
@@ -339,6 +344,10 @@ def _on_boundary(mesh: Mesh, name: str, facets: ndarray, notes: list[str]) -> Bo
     on_boundary = find_rows(ordered, mesh.boundary_facets, mesh.n_nodes) >= 0
     inside = find_rows(ordered, mesh.edges if mesh.dim == 2 else mesh.faces, mesh.n_nodes) >= 0
     inside &= ~on_boundary
+    elsewhere = (facets == OTHER_PART).any(axis=1)
+    if len(facets) and elsewhere.all():
+        notes.append(f"group {name!r} lies on a part that was not kept; dropped")
+        return on_boundary
     if not on_boundary.any() and not inside.any():
         raise GroupError(
             f"group {name!r} has {len(facets)} facets, and none is a facet of a cell of the mesh",

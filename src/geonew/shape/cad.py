@@ -238,17 +238,16 @@ def _raw(gmsh: Any, dim: int, notes: list[str]) -> RawMesh:
     everything = [tag for _, tag in model.getEntities(dim)]
     domain = sorted({tag for tags in physical.get(dim, {0: everything}).values() for tag in tags})
     pairs = [(dim, tag) for tag in domain]
-    if dim - 1 in physical:
-        # Faces of every cell's entity, interfaces too; a group on none of them is scaffolding.
-        sides = {tag for _, tag in model.getBoundary(pairs, combined=False, oriented=False)}
-        named = {}
-        for tag, entities in physical[dim - 1].items():
-            name = model.getPhysicalName(dim - 1, tag) or f"group_{tag}"
-            if on_domain := [entity for entity in entities if entity in sides]:
-                named[name] = on_domain
-            else:
-                notes.append(f"group {name!r} does not bound the domain and was dropped")
-    else:
+    # Faces of all entities of the domain, interfaces too; a group on none of them is scaffolding.
+    sides = {tag for _, tag in model.getBoundary(pairs, combined=False, oriented=False)}
+    named = {}
+    for tag, entities in physical.get(dim - 1, {}).items():
+        name = model.getPhysicalName(dim - 1, tag) or f"group_{tag}"
+        if on_domain := [entity for entity in entities if entity in sides]:
+            named[name] = on_domain
+        else:
+            notes.append(f"group {name!r} does not bound the domain and was dropped")
+    if not named:
         kind = "curve" if dim == 2 else "surface"
         boundary = model.getBoundary(pairs, combined=True, oriented=False)
         named = {f"{kind}_{tag}": [tag] for _, tag in sorted(set(boundary))}
