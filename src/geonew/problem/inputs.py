@@ -6,7 +6,8 @@ and Neumann data together make the load
 .. math:: \ell_i = \int_\Omega f \phi_i + \int_\Gamma g\, \phi_i .
 
 Identity kept: a field with a gauge has the constants in the kernel of its operator, so its load
-sums to zero, :math:`\sum_i \ell_i = 0`; and a factor of a symmetric term is finite and not negative.
+sums to zero, :math:`\sum_i \ell_i = 0`; and a factor of a symmetric term is finite and not
+negative.
 """
 
 from __future__ import annotations
