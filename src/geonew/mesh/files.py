@@ -53,6 +53,8 @@ TAG_ARRAYS += ("CellEntityIds", GROUP_ARRAY, "physical", "boundary", "marker", "
 _NOT_TAGS = ("gmsh:geometrical", "vtkOriginalCellIds", "GlobalElementId", "vtkGhostType")
 # meshio's text readers that take an open file: they get one that cannot be read for ever.
 _TEXT = ("nastran", "obj", "avsucd", "netgen", "tecplot", "permas", "wkt")
+# meshio's readers of these loop for ever on damaged files; they hold surfaces or are rare.
+_REFUSED = (".node", ".ele", ".wkt", ".mdpa", ".ply", ".f3grid", ".svg")
 _HDF5 = (".med", ".cgns", ".h5m", ".hmf", ".e", ".exo", ".ex2")
 # Each family of files, how it is recognised, and the extensions it may have.
 _SIGNATURES = (
@@ -61,7 +63,7 @@ _SIGNATURES = (
     ("legacy VTK", re.compile(rb"\A# vtk DataFile", re.IGNORECASE), (".vtk",)),
     ("XDMF", re.compile(rb"<Xdmf"), (".xdmf", ".xmf")),
     ("Abaqus", re.compile(rb"^\s*\*(?:NODE|HEADING)\b", re.I | re.M), (".inp",)),
-    ("Nastran", re.compile(rb"^(?:BEGIN BULK|GRID[\s*,])", re.M), (".bdf", ".nas", ".fem", ".dat")),
+    ("Nastran", re.compile(rb"^(?:BEGIN BULK|GRID[\s*,])", re.M), (".bdf", ".nas", ".fem")),
     ("HDF5", re.compile(rb"\A\x89HDF"), (".med", ".cgns", ".h5m", ".hmf", ".e", ".exo", ".ex2")),
     ("Medit", re.compile(rb"^\s*MeshVersionFormatted", re.M), (".mesh",)),
 )
@@ -137,7 +139,7 @@ _DAMAGED = "the file is damaged, truncated or of a variant that is not supported
 def _content(path: Path) -> bytes:
     """The bytes of the file (the first ones of HDF5 files), after looking at what it is."""
     suffix = path.suffix.lower()
-    known = sorted({*meshio.extension_to_filetypes} - {".svg"})
+    known = sorted({*meshio.extension_to_filetypes} - {*_REFUSED})
     if not path.exists():
         raise MeshFileError("there is no such file", "check the path")
     if path.is_dir():
@@ -146,8 +148,8 @@ def _content(path: Path) -> bytes:
         raise MeshFileError("is not a regular file", "copy the mesh to a file")
     if not any(path.name.lower().endswith(extension) for extension in known):
         raise MeshFileError(
-            f"the extension {suffix!r} is not that of a known mesh format",
-            f"use one of {', '.join(known)}",
+            f"the extension {suffix!r} is not that of a mesh format that is read",
+            f"convert it to one of {', '.join(known)}",
         )
     try:
         with path.open("rb") as stream:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -37,6 +37,7 @@ DEFAULT_ANGLE = 30.0
 Number = float | int
 
 
+@runtime_checkable
 class Rule(Protocol):
     """Selects boundary facets of a mesh."""
 
@@ -72,7 +73,8 @@ class Box:
         corners = mesh.points[mesh.boundary_facets]  # (B, d, d)
         above = corners >= np.array(self.lower) - slack
         below = corners <= np.array(self.upper) + slack
-        return np.asarray(above & below).all(axis=(1, 2))
+        inside: ndarray = (above & below).reshape(len(corners), -1)
+        return np.asarray(inside.all(axis=1))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Pictures: meshes with their groups, fields, errors."""
