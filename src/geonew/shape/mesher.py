@@ -2,16 +2,17 @@ r"""From shapes and CAD files to meshes: the one module that speaks to gmsh.
 
 ``triangulate`` meshes a :class:`Shape` or :class:`Solid` with the cell size
 
-.. math:: h(x) = 2^{-l} \min( h_0, \; h_0 / c + g \, d(x), \; 2 \pi \rho(x) / n )
+.. math:: h(x) = 2^{-l} \min( h_0, \; h_0 / c + \gamma d(x), \; 2 \pi \rho(x) / n, \; g(x) / m )
 
-l the level (0, 1, 2), :math:`h_0` the size asked for, d the distance to the nearest reentrant
-corner, c ``corner_refinement``, :math:`\rho` the radius of curvature of a boundary curve and n
-``curve_points``. Only the size depends on l, not the geometry: nodes on an arc lie on its circle at
-every level.
+- l the level (0, 1, 2) and :math:`h_0` the size asked for,
+- d the distance to the nearest reentrant corner, c ``corner_refinement``, :math:`\gamma` growth,
+- :math:`\rho` the radius of curvature of a boundary curve, n ``curve_points``,
+- g the width of a gap between two loops, m ``gap_cells`` (:mod:`geonew.shape.gaps`).
+
+Only the size depends on l, not the geometry: nodes on an arc lie on its circle at every level.
 
 Kept: one shape, one size and one seed give one mesh, in every process (one thread, fixed seed); the
-boundary facets carry the shape's names and no facet is without one. Shapes go through gmsh in units
-of a power of two near their diameter, for the CAD kernel has an absolute tolerance of 1e-7.
+boundary facets carry the shape's names and no facet is without one.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
 from numpy import ndarray
 
 from geonew.errors import ShapeError
 from geonew.mesh import Mesh
-from geonew.shape.curves import Arc, Number, Point, PointLike, Segment, Spline
-from geonew.shape.shape import Loop, Shape
-from geonew.shape.solids import Ball, Body, Box, Cylinder, Solid
+from geonew.shape.curves import Number
+from geonew.shape.gaps import narrow_gaps
+from geonew.shape.kernel import Unit, build_shape, build_solid, name_faces
+from geonew.shape.shape import Shape
+from geonew.shape.solids import Solid
 
 Level = Literal["coarse", "medium", "fine"]
 LEVELS: tuple[Level, ...] = ("coarse", "medium", "fine")
@@ -40,12 +41,6 @@ GROWTH = 0.3
 # Nodes per full turn of a curve, by dimension: the area of a disc is then off by 1.1 %, and the
 # volume of a ball costs no more than what fits a laptop.
 CURVE_POINTS = {2: 24, 3: 12}
-# No sub-arc handed to gmsh is longer: it finds the sense of an arc below pi from its end points.
-LONGEST_ARC = 2 * np.pi / 3
-# A boundary node lies on a named face of a body if it misses it by less than this fraction of the
-# solid's diameter; gmsh puts nodes on surfaces to about 1e-12.
-FACE_TOLERANCE = 1e-7
-
 # One thread, no random state but the seed, no configuration file, no output.
 _OPTIONS = {
     "General.Terminal": 0,
@@ -77,6 +72,7 @@ def triangulate(
     level: Level = "coarse",
     corner_refinement: Number = 4.0,
     curve_points: int | None = None,
+    gap_cells: int = 2,
     seed: int = 0,
 ) -> Mesh:
     """Mesh of a shape or solid; see the module docstring for the cell size.
@@ -88,6 +84,7 @@ def triangulate(
         corner_refinement: cells at a reentrant corner of a ``Shape`` are this many times smaller.
         curve_points: nodes on a full turn of a curve, at least (0: curves do not matter); 24 for a
             shape and 12 for a solid if not given.
+        gap_cells: cells across a narrow gap between two loops of a ``Shape``, at least (0: none).
         seed: of the mesher's tiny random perturbations.
 
     """
@@ -98,9 +95,9 @@ def triangulate(
         )
     if curve_points is None:
         curve_points = CURVE_POINTS[2 if isinstance(shape, Shape) else 3]
-    _check_settings(size, level, corner_refinement, curve_points, seed)
+    _check_settings(size, level, corner_refinement, curve_points, gap_cells, seed)
     factor = 2.0 ** -LEVELS.index(level)
-    unit = _Unit.around(shape.bounds)
+    unit = Unit.around(shape.bounds)
     cure = "look for boundaries that touch or nearly touch, or choose a smaller cell size"
     with session(f"the {type(shape).__name__.lower()}", cure) as gmsh:
         gmsh.option.setNumber("Mesh.RandomSeed", seed + 1)
@@ -108,13 +105,14 @@ def triangulate(
         gmsh.option.setNumber("Mesh.MeshSizeMax", factor * size / unit.length)
         gmsh.option.setNumber("Mesh.MeshSizeFromCurvature", curve_points / factor)
         if isinstance(shape, Shape):
-            names = _build_shape(gmsh, shape, unit)
+            names = build_shape(gmsh, shape, unit)
             _grade_corners(gmsh, shape, unit, size, corner_refinement, factor)
+            _grade_gaps(gmsh, shape, unit, size, gap_cells, factor)
             gmsh.model.mesh.generate(2)
         else:
-            _build_solid(gmsh, shape, unit)
+            build_solid(gmsh, shape, unit)
             gmsh.model.mesh.generate(3)
-            names = _name_faces(gmsh, shape, unit)
+            names = name_faces(gmsh, shape, unit)
         dim = 2 if isinstance(shape, Shape) else 3
         domain = [tag for _, tag in gmsh.model.getEntities(dim)]
         points, cells, groups = simplices(gmsh, dim, domain, names)
@@ -124,7 +122,12 @@ def triangulate(
 
 
 def _check_settings(
-    size: Number, level: str, corner_refinement: Number, curve_points: int, seed: int
+    size: Number,
+    level: str,
+    corner_refinement: Number,
+    curve_points: int,
+    gap_cells: int,
+    seed: int,
 ) -> None:
     if not (np.isfinite(size) and size > 0):
         raise ShapeError(f"the cell size is {size}", "give a positive length in the shape's unit")
@@ -136,6 +139,8 @@ def _check_settings(
         )
     if curve_points < 0:
         raise ShapeError(f"curve_points is {curve_points}", "give 0 or more nodes per full turn")
+    if gap_cells < 0:
+        raise ShapeError(f"gap_cells is {gap_cells}", "give 0 (gaps do not matter) or more")
     if seed < 0:
         raise ShapeError(f"the seed is {seed}", "give 0 or more")
 
@@ -192,87 +197,11 @@ def session(what: str, cure: str) -> Iterator[Any]:
                 gmsh.finalize()
 
 
-class _Unit:
-    """Change of units: y = (x - origin) / length with a power of two, so nothing is rounded."""
-
-    def __init__(self, origin: Float[ndarray, "d"], length: float) -> None:
-        self.origin = origin
-        self.length = length
-
-    @classmethod
-    def around(cls, bounds: Float[ndarray, "2 d"]) -> _Unit:
-        diameter = float(np.ptp(bounds, axis=0).max())
-        length = 2.0 ** np.round(np.log2(diameter))
-        center = length * np.round(bounds.mean(axis=0) / length)
-        # Near the origin no shift is needed, and without one coordinates come back unchanged.
-        far = np.abs(center).max() > 8 * length
-        return cls(center if far else np.zeros(bounds.shape[1]), length)
-
-    def __call__(self, point: PointLike) -> list[float]:
-        return [float(x) for x in (np.asarray(point) - self.origin) / self.length]
-
-
-# -- plane shapes ------------------------------------------------------------------------------
-
-
-def _build_shape(gmsh: Any, shape: Shape, unit: _Unit) -> dict[str, list[int]]:
-    """The shape in the CAD kernel; returns the curves of each group."""
-    names: dict[str, list[int]] = {}
-    loops = [
-        gmsh.model.occ.addCurveLoop(_build_loop(gmsh, loop, unit, names)) for loop in shape.loops
-    ]
-    gmsh.model.occ.addPlaneSurface(loops)
-    gmsh.model.occ.synchronize()
-    return names
-
-
-def _build_loop(gmsh: Any, loop: Loop, unit: _Unit, names: dict[str, list[int]]) -> list[int]:
-    occ = gmsh.model.occ
-
-    def vertex(point: Point | ndarray) -> int:
-        return occ.addPoint(*unit(point), 0.0)
-
-    starts = [vertex(piece.start) for piece in loop.pieces]
-    curves, helpers = [], []
-    for piece, first, last in zip(loop.pieces, starts, [*starts[1:], starts[0]], strict=True):
-        if isinstance(piece, Segment):
-            made = [occ.addLine(first, last)]
-        elif isinstance(piece, Arc):
-            n = int(np.ceil(abs(piece.sweep) / LONGEST_ARC - 1e-9))
-            chain = [first, *(vertex(p) for p in piece.points(n)[1:-1]), last]
-            helpers.append(center := vertex(piece.center))
-            made = [occ.addCircleArc(a, center, b) for a, b in pairwise(chain)]
-        else:
-            made = _build_spline(occ, piece, first, last, vertex, helpers)
-        names.setdefault(piece.name, []).extend(made)
-        curves += made
-    occ.remove([(0, tag) for tag in helpers])  # a lone point would become a node
-    return curves
-
-
-def _build_spline(
-    occ: Any, spline: Spline, first: int, last: int, vertex: Any, helpers: list[int]
-) -> list[int]:
-    parts = spline.parts()
-    joints = [first, *(vertex(part.c[0]) for part in parts[1:]), last]
-    made = []
-    for part, a, b in zip(parts, joints, joints[1:], strict=False):
-        inner = [vertex(c) for c in part.c[1:-1]]
-        helpers += inner
-        knots, multiplicities = np.unique(part.t, return_counts=True)
-        made.append(
-            occ.addBSpline(
-                [a, *inner, b],
-                degree=3,
-                knots=knots.tolist(),
-                multiplicities=multiplicities.tolist(),
-            )
-        )
-    return made
+# -- size -------------------------------------------------------------------------------------
 
 
 def _grade_corners(
-    gmsh: Any, shape: Shape, unit: _Unit, size: Number, refinement: Number, factor: float
+    gmsh: Any, shape: Shape, unit: Unit, size: Number, refinement: Number, factor: float
 ) -> None:
     """Size field h_0 / c + g d around the reentrant corners, up to h_0."""
     if refinement == 1 or not shape.reentrant_corners:
@@ -297,73 +226,22 @@ def _grade_corners(
     field.setAsBackgroundMesh(threshold)
 
 
-# -- solids ------------------------------------------------------------------------------------
+def _grade_gaps(
+    gmsh: Any, shape: Shape, unit: Unit, size: Number, cells: int, factor: float
+) -> None:
+    """Size g / m at narrow gaps between loops, growing away from them."""
+    if cells == 0:
+        return
+    points, widths = narrow_gaps(shape, float(size) * cells)
+    if not len(points):
+        return
+    x, y = ((points - unit.origin) / unit.length).T
+    least = factor * widths / (cells * unit.length)
 
+    def smaller(dim: int, tag: int, px: float, py: float, pz: float, h: float) -> float:
+        return min(h, float((least + factor * GROWTH * np.hypot(x - px, y - py)).min()))
 
-def _build_solid(gmsh: Any, solid: Solid, unit: _Unit) -> None:
-    body = _build_body(gmsh.model.occ, solid.body, unit)
-    cavities = [(3, _build_body(gmsh.model.occ, cavity, unit)) for cavity in solid.cavities]
-    if cavities:
-        gmsh.model.occ.cut([(3, body)], cavities)
-    gmsh.model.occ.synchronize()
-    parts = len(gmsh.model.getEntities(3))
-    if parts != 1:
-        raise ShapeError(
-            f"the solid falls into {parts} parts once its {len(cavities)} cavities are cut out",
-            "make the cavities leave one connected body",
-        )
-
-
-def _build_body(occ: Any, body: Body, unit: _Unit) -> int:
-    length = unit.length
-    if isinstance(body, Box):
-        return occ.addBox(*unit(body.lower), *(np.subtract(body.upper, body.lower) / length))
-    if isinstance(body, Ball):
-        return occ.addSphere(*unit(body.center), body.radius / length)
-    if isinstance(body, Cylinder):
-        return occ.addCylinder(
-            *unit(body.base), *(np.array(body.axis) / length), body.radius / length
-        )
-    corners = [occ.addPoint(*unit(v)) for v in body.vertices]
-    lines: dict[tuple[int, int], int] = {}
-    faces = []
-    for ring in body.polygons:
-        around = []
-        for a, b in zip(ring, (*ring[1:], ring[0]), strict=True):
-            if (b, a) not in lines and (a, b) not in lines:
-                lines[a, b] = occ.addLine(corners[a], corners[b])
-            around.append(lines[a, b] if (a, b) in lines else -lines[b, a])
-        faces.append(occ.addPlaneSurface([occ.addCurveLoop(around)]))
-    return occ.addVolume([occ.addSurfaceLoop(faces)])
-
-
-def _name_faces(gmsh: Any, solid: Solid, unit: _Unit) -> dict[str, list[int]]:
-    """The surfaces of each group, found by which face of which body their nodes lie on."""
-    names: dict[str, list[int]] = {}
-    tolerance = FACE_TOLERANCE * unit.length
-    for _, tag in gmsh.model.getEntities(2):
-        nodes = gmsh.model.mesh.getNodes(2, tag, includeBoundary=True)[1].reshape(-1, 3)
-        at = nodes * unit.length + unit.origin
-        missed = [
-            (float(distance), name)
-            for body in (solid.body, *solid.cavities)
-            for distance, name in zip(body.faces(at).max(axis=0), body.names, strict=True)
-        ]
-        distance, name = min(missed, key=lambda pair: pair[0])
-        if distance > tolerance:
-            raise ShapeError(
-                f"surface {tag} lies {distance:.3g} off the nearest face, {name!r}",
-                "the bodies touch or nearly touch; move them apart",
-            )
-        first = next(name for d, name in missed if d <= tolerance)  # the body before its cavities
-        names.setdefault(first, []).append(tag)
-    lost = [k for k, cavity in enumerate(solid.cavities) if not set(cavity.names) & set(names)]
-    if lost:
-        raise ShapeError(
-            f"cavity {lost[0]} (groups {list(solid.cavities[lost[0]].names)}) leaves no trace",
-            "it lies outside the body or inside another cavity: leave it out",
-        )
-    return names
+    gmsh.model.mesh.setSizeCallback(smaller)
 
 
 # -- from gmsh to arrays -----------------------------------------------------------------------
