@@ -64,3 +64,7 @@ class SolverError(GeoNeWError):
 
 class CacheError(GeoNeWError):
     """The cache folder cannot be used."""
+
+
+class ConfigError(GeoNeWError):
+    """A configuration contradicts itself or has unknown keys."""

@@ -1,0 +1,1 @@
+"""The Geo-NeW model: reduced Whitney spaces, a certified balance law, a fast exact solve."""

@@ -1,0 +1,171 @@
+r"""The linear backbone: known terms and artificial diffusion, projected on the reduced space.
+
+.. math:: (A u + a)_i = \sum_t \kappa_t\, a_t(u_h, \psi_i) + \varepsilon \int \nabla\psi_i\cdot\nabla u_h
+          + r \int \psi_i u_h + \sigma\, m_i\, m^\top u - \mathrm{load}_i
+
+with u_h = c E + sum u_i psi_i, so that the lift contributes the constant a. Epsilon acts on
+components without a symmetric known term, r > 0 (learned) on ``reaction`` fields, and the rank-one
+term on ``gauge`` fields, m the partition masses: balances sum to zero there, so it vanishes at the
+solution and its size does not matter.
+
+Identity kept: symmetric terms give symmetric positive semidefinite blocks and skew terms exactly
+skew ones, computed in float64; the backbone never lowers the certificate's margin. Equal-order
+pressure is stabilised by :math:`\theta H^2/\nu`, :math:`H^d = |\Omega|/P`, theta in (0, 1] learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from geonew.fem.forms import known_form
+from geonew.model.batch import Batch
+from geonew.model.space import ReducedSpace
+from geonew.model.terms import MASS, STIFFNESS, TermPlan, global_powers, term_plan
+from geonew.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSystem:
+    """A u + a.
+
+    Args:
+        matrix: blocks of A, component by component.
+        constant: a.
+
+    """
+
+    matrix: Float[Tensor, "B F F P P"]
+    constant: Float[Tensor, "B F P"]
+
+    def residual(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B F P"]:
+        """A u + a."""
+        return (self.matrix @ u[:, None, ..., None]).sum(2)[..., 0] + self.constant
+
+    def dense(self) -> Float[Tensor, "B FP FP"]:
+        """A as one square matrix."""
+        return flatten_blocks(self.matrix)
+
+
+def flatten_blocks(blocks: Float[Tensor, "B F F P P"]) -> Float[Tensor, "B FP FP"]:
+    """Component blocks as one square matrix."""
+    B, F, _, P, _ = blocks.shape
+    return blocks.transpose(2, 3).reshape(B, F * P, F * P)
+
+
+class Backbone(nn.Module):
+    """Known terms of a problem on a reduced space.
+
+    Args:
+        problem: whose terms.
+        diffusion: epsilon, for components without a symmetric known term.
+
+    """
+
+    # Where a sigmoid starts: theta = 1/12 is the usual size for linear elements.
+    THETA_START = -2.4
+
+    def __init__(self, problem: Problem, diffusion: float) -> None:
+        super().__init__()
+        self.problem, self.diffusion = problem, diffusion
+        self.plan: TermPlan = term_plan(problem)
+        kinds = [known_form(t.form).kind for t in problem.terms]
+        self._sign = tuple(-1.0 if kind == "skew" else 1.0 for kind in kinds)
+        self.theta = nn.Parameter(torch.full((kinds.count("stabilisation"),), self.THETA_START))
+        self._theta_of = {
+            n: kinds[:n].count("stabilisation") for n, k in enumerate(kinds) if k == "stabilisation"
+        }
+        held = {b.test for b in self.plan.blocks if kinds[b.term] in ("symmetric", "stabilisation")}
+        F = problem.n_components
+        self.diffused = tuple(f for f in range(F) if f not in held and diffusion > 0)
+        levels = [f.level for f in problem.component_fields]
+        self.reacting = tuple(f for f in range(F) if levels[f] == "reaction")
+        self.gauged = tuple(f for f in range(F) if levels[f] == "gauge")
+        self.reaction = nn.Parameter(torch.zeros(len(self.reacting)))
+        scales = [problem.term_scale(t) * problem.coefficient_reference(t) for t in problem.terms]
+        self._scales = tuple(scales)
+        self._powers = tuple(global_powers(problem, t) for t in problem.terms)
+
+    def coefficient(self, term: int, batch: Batch, partitions: int) -> Float[Tensor, "B"]:
+        """The dimensionless coefficient of a term for each sample."""
+        value = torch.full_like(batch.volume, self._scales[term])
+        for position, power in self._powers[term].items():
+            value = value * batch.parameters[:, position] ** power
+        if term in self._theta_of:
+            theta = torch.sigmoid(self.theta[self._theta_of[term]].double())
+            cell = (batch.volume / partitions) ** (2 / self.problem.dim)  # H^2
+            value = value * theta * cell * self.problem.reference_length**2
+        return value
+
+    def forward(self, space: ReducedSpace, batch: Batch) -> LinearSystem:
+        """Project everything linear."""
+        F, P = self.problem.n_components, space.partitions
+        products = _Products(space, batch)
+        blocks: dict[tuple[int, int], Tensor] = {}
+        constants: dict[int, Tensor] = {}
+
+        def add(f: int, g: int, block: Tensor, column: Tensor) -> None:
+            blocks[f, g] = blocks[f, g] + block if (f, g) in blocks else block
+            constants[f] = constants[f] + column if f in constants else column
+
+        for block in self.plan.blocks:
+            kappa = self.coefficient(block.term, batch, P)[:, None, None]
+            gram = kappa * products(block.matrix, block.test, block.trial)  # (B, P+1, P+1)
+            inner = gram[:, :P, :P]
+            if not block.mirror:  # a form's two triangles differ by round-off only
+                inner = (inner + self._sign[block.term] * inner.mT) / 2
+            add(block.test, block.trial, inner, gram[:, :P, P])
+            if block.mirror:
+                add(block.trial, block.test, block.mirror * inner.mT, block.mirror * gram[:, P, :P])
+        for f in self.diffused:
+            gram = self.diffusion * products(STIFFNESS, f, f)
+            add(f, f, (gram[:, :P, :P] + gram[:, :P, :P].mT) / 2, gram[:, :P, P])
+        for number, f in enumerate(self.reacting):
+            r = torch.nn.functional.softplus(self.reaction[number].double())
+            gram = r * products(MASS, f, f)
+            add(f, f, (gram[:, :P, :P] + gram[:, :P, :P].mT) / 2, gram[:, :P, P])
+        for f in self.gauged:
+            masses = (batch.mass[:, None] @ space.interior[:, :, f])[:, 0]  # (B, P)
+            masses = masses / masses.sum(-1, keepdim=True)
+            outer = masses[:, :, None] * masses[:, None]
+            if (f, f) in blocks:  # of the size of the block it completes
+                size = blocks[f, f].diagonal(dim1=-2, dim2=-1).sum(-1).detach()
+                outer = size[:, None, None] * outer
+            add(f, f, outer, torch.zeros_like(masses))
+        zero = space.trial.new_zeros(batch.size, P, P)
+        rows = [blocks.get((f, g), zero) for f in range(F) for g in range(F)]
+        nothing = space.trial.new_zeros(batch.size, P)
+        constant = torch.stack([constants.get(f, nothing) for f in range(F)], dim=1)
+        load = torch.stack(
+            [(batch.load[:, None, :, f] @ space.interior[:, :, f])[:, 0] for f in range(F)], dim=1
+        )
+        matrix = torch.stack(rows, dim=1).unflatten(1, (F, F))
+        return LinearSystem(matrix, constant - load)
+
+
+class _Products:
+    """Gram matrices trial_f^T A trial_g; each sparse product is made once."""
+
+    def __init__(self, space: ReducedSpace, batch: Batch) -> None:
+        self.trial, self.batch = space.trial, batch
+        self._all: dict[int, Tensor] = {}
+        self._one: dict[tuple[int, int], Tensor] = {}
+
+    def __call__(self, matrix: int, test: int, trial: int) -> Float[Tensor, "B P+1 P+1"]:
+        return self.trial[:, :, test].mT @ self._applied(matrix, trial)
+
+    def _applied(self, matrix: int, component: int) -> Float[Tensor, "B N P+1"]:
+        B, N, F, Q = self.trial.shape
+        operator = self.batch.operators[matrix]
+        if matrix in (STIFFNESS, MASS):  # used by most components: all of them in one product
+            if matrix not in self._all:
+                self._all[matrix] = (operator @ self.trial.reshape(B * N, F * Q)).view(B, N, F, Q)
+            return self._all[matrix][:, :, component]
+        key = (matrix, component)
+        if key not in self._one:
+            flat = self.trial[:, :, component].reshape(B * N, Q)
+            self._one[key] = (operator @ flat).view(B, N, Q)
+        return self._one[key]

@@ -1,0 +1,81 @@
+r"""The balance law on the reduced space: what a prediction solves.
+
+.. math:: G(u)_i = (A u + a)_i + N_i(u) + \sum_j F_{ij}(u) = 0 \quad \text{for interior } i,
+
+A u + a the linear backbone (known terms, lift, load), N known quadratic terms (convection), F the
+learned flux on the graph whose group nodes carry the mean of their data.
+
+Identity kept (conservation): fluxes cancel in pairs, so the sum of all balances, group nodes
+included, is the sum of the backbone's balances alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonew.model.backbone import LinearSystem, flatten_blocks
+from geonew.model.convection import Convection
+from geonew.model.flux.law import EdgeJacobian, Flux
+from geonew.model.graph import FluxGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """G(u) and its Jacobian for a batch.
+
+    Args:
+        linear: the backbone.
+        flux: the conditioned law; none leaves the backbone alone.
+        graph: the flux graph.
+        group_value: fixed values of the group nodes.
+        convection: known quadratic terms.
+
+    """
+
+    linear: LinearSystem
+    flux: Flux | None
+    graph: FluxGraph
+    group_value: Float[Tensor, "B F G"]
+    convection: tuple[Convection, ...] = ()
+
+    def nodes(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B F P+G"]:
+        """Values on all nodes of the flux graph."""
+        return torch.cat([u, self.group_value], dim=-1)
+
+    def residual(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B F P"]:
+        """G(u)."""
+        r = self.linear.residual(u)
+        for term in self.convection:
+            r = term.add_residual(r, u)
+        if self.flux is not None:
+            r = r + self._interior(self.flux.edge_flux(self.nodes(u)))
+        return r
+
+    def linearise(
+        self, u: Float[Tensor, "B F P"]
+    ) -> tuple[Float[Tensor, "B F P"], Float[Tensor, "B FP FP"]]:
+        """G(u) and its Jacobian."""
+        r, blocks = self.linear.residual(u), self.linear.matrix
+        for term in self.convection:
+            r, blocks = term.add_residual(r, u), term.add_jacobian(blocks, u)
+        if self.flux is not None:
+            flux, derivative = self.flux.linearise(self.nodes(u))
+            r = r + self._interior(flux)
+            if isinstance(derivative, EdgeJacobian):
+                derivative = self.graph.balance_jacobian(
+                    derivative.by_difference, derivative.by_mean
+                )
+            blocks = blocks + derivative
+        return r, flatten_blocks(blocks)
+
+    def scale(self) -> Float[Tensor, "B"]:
+        """Size of the data in the balances, against which a residual is judged."""
+        start = torch.zeros_like(self.linear.constant)
+        return self.residual(start).flatten(1).norm(dim=1)
+
+    def _interior(self, flux: Float[Tensor, "B F E"]) -> Float[Tensor, "B F P"]:
+        return self.graph.balance(flux)[..., : self.graph.partitions]

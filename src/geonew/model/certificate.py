@@ -1,0 +1,272 @@
+r"""The certificate: what is known for sure about one prediction.
+
+Algebra, per sample: how the solve ended; the margin
+
+.. math:: \lambda_{\min}\big(\mathrm{sym}\,A_{II} + Q\big),
+
+A the linear backbone (known terms, eps K), Q the flux law's guarantee (structured law:
+:math:`(a_0 - \mathrm{Lip}(R)\,\bar q_f) L_{h,f}`): positive means exactly one solution
+(Browder-Minty); with a known quadratic term the statement is local and gives lambda_min of the
+Jacobian at the solution; conservation (fluxes cancel in pairs, each partition's balance closes); the
+defect of boundary values before they are written, and of the partition of unity.
+
+Physics, apart from that and never under the same name: integrals of u.n over each group and the
+norm of the divergence for vector fields, and for known equations the flux or force through each
+group, from the equation tested with the fine basis. A reduced solution satisfies these only as
+well as its space resolves the flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+from torch import Tensor
+
+from geonew.fem.derived import cell_gradients
+from geonew.fem.loads import group_normals
+from geonew.model.newton import Status
+from geonew.model.sample import Sample, to_frame
+
+if TYPE_CHECKING:
+    from geonew.model.batch import Batch
+    from geonew.model.geonew import Output
+
+Uniqueness = Literal["unique", "local", "not certified"]
+
+
+@dataclass(frozen=True)
+class PhysicalBalance:
+    """Balances of the predicted fields themselves, in the user's units.
+
+    Args:
+        outflow: vector field -> group -> integral of u.n.
+        divergence: vector field -> root mean square of div u, over root mean square of grad u.
+        reaction: field -> group -> flux (scalar) or force (vector) from the known equation.
+
+    """
+
+    outflow: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    divergence: Mapping[str, float] = field(default_factory=dict)
+    reaction: Mapping[str, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What holds for one prediction; see the module docstring.
+
+    Args:
+        status: how the Newton solve ended.
+        advice: what to do if it did not converge.
+        steps: Newton steps.
+        residual: over the size of the data.
+        uniqueness: ``unique``, ``local`` or ``not certified``.
+        margin: smallest eigenvalue guaranteed for the symmetric part of the Jacobian.
+        reason: why that uniqueness.
+        antisymmetry: sum of all fluxes over the sum of their sizes.
+        balance_defect: largest partition balance over the size of the data.
+        boundary_defect: largest error of a prescribed value before it is written, in units of the
+            last place of the field's largest value.
+        partition_defect: largest deviation of the rows' sum from 1.
+        physical: balances of the fields, in the user's units.
+
+    """
+
+    status: str
+    advice: str
+    steps: int
+    residual: float
+    uniqueness: Uniqueness
+    margin: float
+    reason: str
+    antisymmetry: float
+    balance_defect: float
+    boundary_defect: float
+    partition_defect: float
+    physical: PhysicalBalance
+
+    @property
+    def converged(self) -> bool:
+        """Whether the solve converged."""
+        return self.status == "converged"
+
+    def to_dict(self) -> dict:
+        """Plain numbers and strings, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"solve         {self.status} in {self.steps} steps, residual {self.residual:.1e}",
+            f"uniqueness    {self.uniqueness}, margin {self.margin:.2e} ({self.reason})",
+            f"conservation  fluxes cancel to {self.antisymmetry:.1e}, "
+            f"balances close to {self.balance_defect:.1e}",
+            f"boundary      exact; {self.boundary_defect:.1f} ulp before writing",
+            f"partition     sums to 1 within {self.partition_defect:.1e}",
+        ]
+        if self.advice:
+            lines.insert(1, f"advice        {self.advice}")
+        for name, by_group in self.physical.outflow.items():
+            parts = ", ".join(f"{group} {value:.4g}" for group, value in by_group.items())
+            lines.append(f"physics       outflow of {name}: {parts}; divergence "
+                         f"{self.physical.divergence[name]:.1e} of its gradient")  # fmt: skip
+        for name, reactions in self.physical.reaction.items():
+            parts = ", ".join(
+                f"{group} ({', '.join(f'{v:.4g}' for v in value)})"
+                for group, value in reactions.items()
+            )
+            lines.append(f"physics       reaction of {name}: {parts}")
+        return "\n".join(lines)
+
+
+@torch.no_grad()
+def certify(output: Output, batch: Batch) -> tuple[Certificate, ...]:
+    """Certificates of all samples of a batch."""
+    balance, solution, space = output.balance, output.solution, output.space
+    margin, uniqueness, reason = _uniqueness(output)
+    residual = balance.residual(output.u).flatten(1)
+    size = balance.scale().clamp_min(torch.finfo(torch.float64).tiny)
+    defect = residual.abs().amax(1) / size
+    antisymmetry = torch.zeros_like(size)
+    if balance.flux is not None:
+        flux = balance.flux.edge_flux(balance.nodes(output.u))
+        gross = flux.abs().sum((1, 2)).clamp_min(torch.finfo(torch.float64).tiny)
+        antisymmetry = balance.graph.balance(flux).sum((1, 2)).abs() / gross
+    covered = batch.fixed.any(1)  # components that have group rows at all
+    rows = space.interior.sum(-1) + torch.where(covered[:, None], space.group_rows.sum(-1), 0.0)
+    pou = torch.where(batch.mask[..., None], (rows - 1).abs(), 0.0).amax((1, 2))
+    fields = output.fields.cpu().numpy()
+    certificates = []
+    for k, sample in enumerate(batch.samples):
+        status = Status(int(solution.status[k]))
+        certificates.append(
+            Certificate(
+                status=status.name.lower(),
+                advice=status.advice,
+                steps=int(solution.steps[k]),
+                residual=float(solution.residual[k]),
+                uniqueness=uniqueness[k],
+                margin=float(margin[k]),
+                reason=reason,
+                antisymmetry=float(antisymmetry[k]),
+                balance_defect=float(defect[k]),
+                boundary_defect=_boundary_defect(sample, fields[k, : sample.n_nodes]),
+                partition_defect=float(pou[k]),
+                physical=PhysicalBalance(),
+            )
+        )
+    return tuple(certificates)
+
+
+def certified_margin(output: Output) -> Float[Tensor, "B"]:
+    """The margin of the module docstring: a lower bound of lambda_min(sym J(u)) for every u."""
+    balance = output.balance
+    A = balance.linear.dense()
+    symmetric = (A + A.mT) / 2
+    if balance.flux is not None:
+        form = balance.flux.monotonicity(A).form  # (B, F, P, P)
+        P = form.shape[-1]
+        for f in range(form.shape[1]):
+            part = slice(f * P, (f + 1) * P)
+            symmetric[:, part, part] += (form[:, f] + form[:, f].mT) / 2
+    finite = torch.isfinite(symmetric).all(-1).all(-1)
+    lowest = torch.linalg.eigvalsh(torch.where(finite[:, None, None], symmetric, 0.0))[:, 0]
+    # eigvalsh is exact up to a few ulp of the largest eigenvalue: claim no more than that.
+    slack = symmetric.abs().sum(-1).amax(-1) * symmetric.shape[-1] * torch.finfo(A.dtype).eps
+    return torch.where(finite, lowest - slack, -torch.inf)
+
+
+def _uniqueness(output: Output) -> tuple[Tensor, list[Uniqueness], str]:
+    balance = output.balance
+    margin = certified_margin(output)
+    reason = "known terms alone"
+    certified = True
+    if balance.flux is not None:
+        guarantee = balance.flux.monotonicity(balance.linear.dense())
+        certified, reason = guarantee.certified, guarantee.remark
+    if balance.convection:
+        _, J = balance.linearise(output.u)
+        finite = torch.isfinite(J).all(-1).all(-1)
+        safe = torch.where(finite[:, None, None], (J + J.mT) / 2, 0.0)
+        margin = torch.linalg.eigvalsh(safe)[:, 0]
+        kinds: list[Uniqueness] = ["local" if m > 0 else "not certified" for m in margin.tolist()]
+        return margin, kinds, "a known quadratic term: lambda_min at the solution"
+    kinds = ["unique" if certified and m > 0 else "not certified" for m in margin.tolist()]
+    if certified and not all(k == "unique" for k in kinds):
+        reason = "the margin is not above round-off"
+    return margin, kinds, reason
+
+
+def _boundary_defect(sample: Sample, fields: Float[ndarray, "N F"]) -> float:
+    """Largest error of a prescribed value in ulp of the component's largest value."""
+    fixed = sample.values.fixed
+    exact = sample.values.value / np.array(sample.problem.references)
+    error = np.where(fixed, np.abs(fields - exact), 0.0).max(axis=0)
+    largest = np.where(fixed, np.abs(exact), 0.0).max(axis=0)
+    return float((error / np.spacing(np.maximum(largest, np.finfo(float).tiny))).max())
+
+
+def physical_balance(sample: Sample, fields: Float[ndarray, "N F"]) -> PhysicalBalance:
+    """Balances of the final fields, given in the user's axes and units."""
+    problem, mesh = sample.problem, sample.mesh
+    outflow: dict[str, dict[str, float]] = {}
+    divergence: dict[str, float] = {}
+    for f in problem.fields:
+        if f.rank != "vector":
+            continue
+        values = fields[:, problem.columns(f.name)]
+        outflow[f.name] = {
+            group: float(
+                (values[mesh.facets_of(group)].mean(axis=1) * group_normals(mesh, group)).sum()
+            )
+            for group in mesh.groups
+        }
+        slopes = cell_gradients(mesh, values)
+        div = np.trace(slopes, axis1=1, axis2=2)
+        total = float(mesh.volumes @ (slopes**2).sum(axis=(1, 2)))
+        divergence[f.name] = float(
+            np.sqrt(mesh.volumes @ div**2 / max(total, np.finfo(float).tiny))
+        )
+    return PhysicalBalance(outflow, divergence, _reactions(sample, fields))
+
+
+def _reactions(
+    sample: Sample, fields: Float[ndarray, "N F"]
+) -> dict[str, dict[str, tuple[float, ...]]]:
+    """Flux or force through each group: the known equation tested with the group's hat functions."""
+    from geonew.model.terms import global_powers, term_plan
+
+    problem = sample.problem
+    plan = term_plan(problem)
+    tested = {b.test for b in plan.blocks} | {b.trial for b in plan.blocks if b.mirror}
+    if not tested or plan.convected:
+        return {}
+    u = to_frame(sample, fields)
+    residual = -sample.load.copy()
+    for block in plan.blocks:
+        term = problem.terms[block.term]
+        if term.form == "stabilisation":
+            continue
+        kappa = problem.term_scale(term) * problem.coefficient_reference(term)
+        for position, power in global_powers(problem, term).items():
+            kappa *= sample.parameters[position] ** power
+        matrix = sample.matrices[block.matrix]
+        residual[:, block.test] += kappa * (matrix @ u[:, block.trial])
+        if block.mirror:
+            residual[:, block.trial] += kappa * block.mirror * (matrix.T @ u[:, block.test])
+    result: dict[str, dict[str, tuple[float, ...]]] = {}
+    for f in problem.fields:
+        span = problem.columns(f.name)
+        if span.start not in tested:
+            continue
+        forces = residual[:, span] / problem.load_scale(f.name)
+        forces = sample.frame.to_lab(forces) if f.rank == "vector" else forces
+        result[f.name] = {
+            group: tuple(float(v) for v in forces[sample.mesh.nodes_of(group)].sum(axis=0))
+            for group in sample.mesh.groups
+        }
+    return result

@@ -1,0 +1,73 @@
+"""Configuration of a Geo-NeW model: frozen, nested, saved with every checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from geonew.errors import ConfigError
+from geonew.model.flux.paper import PaperConfig
+from geonew.model.flux.structured import StructuredConfig
+from geonew.model.newton import NewtonConfig
+from geonew.model.space import Boundary
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes and choices of a model; the defaults are the paper's.
+
+    Args:
+        width: embedding width d.
+        depth: encoder blocks L.
+        heads: attention heads.
+        anchors: anchors per block M.
+        partitions: interior partitions per component P.
+        contexts: context tokens of the flux.
+        hidden: width of the partition network's hidden layer.
+        boundary: ``"lifted"``, or ``"nodal"`` for comparison.
+        law: the flux law; ``"none"`` leaves the known terms alone.
+        known: use the problem's known terms; without them the whole law is learned.
+        learned_source: add a learned source to every balance.
+        diffusion: epsilon, on components without a symmetric known term.
+        structured, paper: settings of the laws.
+        newton: settings of the solve.
+
+    """
+
+    width: int = 128
+    depth: int = 4
+    heads: int = 2
+    anchors: int = 64
+    partitions: int = 32
+    contexts: int = 4
+    hidden: int = 128
+    boundary: Boundary = "lifted"
+    law: Literal["structured", "paper", "none"] = "structured"
+    known: bool = True
+    learned_source: bool = False
+    diffusion: float = 1.0
+    structured: StructuredConfig = field(default_factory=StructuredConfig)
+    paper: PaperConfig = field(default_factory=PaperConfig)
+    newton: NewtonConfig = field(default_factory=NewtonConfig)
+
+    def __post_init__(self) -> None:
+        for name in ("width", "depth", "heads", "anchors", "partitions", "contexts", "hidden"):
+            if getattr(self, name) < 1:
+                raise ConfigError(
+                    f"model setting {name!r} is {getattr(self, name)}; it must be at least 1"
+                )
+        if self.width % self.heads:
+            raise ConfigError(
+                f"width {self.width} is not a multiple of {self.heads} heads",
+                "choose a width that the heads divide",
+            )
+        if self.diffusion < 0:
+            raise ConfigError(f"diffusion is {self.diffusion}; it must not be negative")
+        for name, choices in (
+            ("boundary", ("lifted", "nodal")),
+            ("law", ("structured", "paper", "none")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ConfigError(
+                    f"model setting {name!r} is {getattr(self, name)!r}; known are {choices}"
+                )

@@ -1,0 +1,1 @@
+"""Flux laws: what the partitions exchange."""

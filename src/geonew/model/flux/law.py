@@ -1,0 +1,100 @@
+r"""What a flux law is: conditioned once per solve, evaluated many times.
+
+The learned flux enters the balance of partition i as :math:`\sum_j F_{ij}(u)`, F antisymmetric. A law
+turns context tokens and partitions into a :class:`Flux`, in which everything that does not depend on
+u is computed; the flux and its closed-form derivatives are then cheap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from geonew.model.graph import FluxGraph
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """What a law may know of the reduced space.
+
+    Args:
+        embedding: mean of the node embeddings over each partition and group row.
+        live: 1 where a node carries a component: all interior nodes, groups with data.
+        floating: 1 for components without any Dirichlet data.
+        graph: which partitions exchange fluxes.
+
+    """
+
+    embedding: Float[Tensor, "B P+G d"]
+    live: Float[Tensor, "B F P+G"]
+    floating: Float[Tensor, "B F"]
+    graph: FluxGraph
+
+    def edge_mask(self) -> Float[Tensor, "B F E"]:
+        """1 on edges both of whose ends carry the component."""
+        return self.live[..., self.graph.tail] * self.live[..., self.graph.head]
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeJacobian:
+    """Derivatives of each edge's flux by u_i - u_j and by (u_i + u_j)/2."""
+
+    by_difference: Float[Tensor, "B F F E"]
+    by_mean: Float[Tensor, "B F F E"]
+
+
+@dataclass(frozen=True, eq=False)
+class Monotonicity:
+    r"""What a law guarantees: for v = u - w that vanishes on group nodes,
+
+    .. math:: \sum_{ij} (F_{ij}(u) - F_{ij}(w)) \cdot v_i \;\ge\; v^\top Q\, v
+
+    Args:
+        form: Q, block diagonal over components.
+        lipschitz: Lipschitz constant of the part of the law that is bounded rather than monotone.
+        bound: what that constant may be at most.
+        certified: whether the inequality is proven for this law.
+        remark: for people.
+
+    """
+
+    form: Float[Tensor, "B F P P"]
+    lipschitz: Float[Tensor, "B"]
+    bound: Float[Tensor, "B"]
+    certified: bool
+    remark: str
+
+
+class Flux(Protocol):
+    """A law conditioned on a batch of samples."""
+
+    def edge_flux(self, u: Float[Tensor, "B F P+G"]) -> Float[Tensor, "B F E"]:
+        """F_ij on every edge, from tail i to head j."""
+        ...
+
+    def linearise(
+        self, u: Float[Tensor, "B F P+G"]
+    ) -> tuple[Float[Tensor, "B F E"], EdgeJacobian | Float[Tensor, "B F F P P"]]:
+        """The flux and its derivative: per edge, or dense where the law couples edges."""
+        ...
+
+    def monotonicity(self, backbone: Float[Tensor, "B FP FP"]) -> Monotonicity:
+        """The guarantee, given the symmetric part of the linear backbone."""
+        ...
+
+
+def schur_norm(matrix: Float[Tensor, "*B m n"]) -> Float[Tensor, "*B"]:
+    r"""Schur's test: :math:`|A|_2 \le \sqrt{|A|_1 |A|_\infty}`, cheap and differentiable."""
+    size = matrix.abs()
+    return torch.sqrt(
+        size.sum(-1).amax(-1) * size.sum(-2).amax(-1) + torch.finfo(matrix.dtype).tiny
+    )
+
+
+def contract(matrix: Float[Tensor, "*B m n"]) -> Float[Tensor, "*B m n"]:
+    """The matrix, divided by its norm bound where that exceeds 1: its 2-norm is at most 1."""
+    return matrix / schur_norm(matrix).clamp_min(1.0)[..., None, None]

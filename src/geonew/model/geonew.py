@@ -1,0 +1,394 @@
+r"""The Geo-NeW model: a data-driven finite element method on any geometry.
+
+    batch --encoder--> embeddings --partitions--> reduced space --known terms, flux law--> balance
+          --Newton--> coefficients --reconstruction--> fields
+
+    u_h = c E + sum_i u_i psi_i   with   G(u) = 0,
+
+differentiable from end to end by one Newton step (:mod:`geonew.model.implicit`). The model reads a
+:class:`~geonew.problem.Problem` and never names an equation. Encoder in the model's own precision;
+basis, projection and reduced algebra in float64, outside autocast.
+
+Paper: figure 2 and section 3. Where we deviate (lifted boundary, certified law, known terms as the
+backbone) the modules say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar, overload
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from geonew.cache import Cache
+from geonew.errors import FeatureError, InputError
+from geonew.features import FeatureSpec
+from geonew.mesh import Mesh
+from geonew.model.backbone import Backbone
+from geonew.model.balance import Balance
+from geonew.model.batch import Batch, collate
+from geonew.model.config import ModelConfig
+from geonew.model.convection import convective_term
+from geonew.model.encoder import AnchorTransformer, ContextPooling, Memory
+from geonew.model.flux.law import Partitions
+from geonew.model.flux.paper import PaperLaw
+from geonew.model.flux.structured import StructuredLaw
+from geonew.model.graph import FluxGraph
+from geonew.model.implicit import differentiable
+from geonew.model.newton import Solution, solve
+from geonew.model.prediction import Prediction, assemble_predictions
+from geonew.model.sample import Sample, prepare
+from geonew.model.space import PartitionNetwork, ReducedSpace
+from geonew.problem import BoundaryData, Problem
+from geonew.problem.values import Value
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """What the encoder made of a batch; enough to embed other meshes of the same geometries."""
+
+    nodes: Float[Tensor, "B N d"]
+    memory: Memory
+    context: Float[Tensor, "B _ d"]  # of the partitions
+    flux_context: Float[Tensor, "B c d"]
+    source_context: Float[Tensor, "B _ d"]
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """Everything a forward pass made.
+
+    Args:
+        fields: u_h on the nodes in the frame, over the reference values; rows of samples that did
+            not converge hold the best iterate, without gradient.
+        u: coefficients.
+        solution: how the solve went.
+        space: the reduced space.
+        balance: the balance law.
+        encoding: the embeddings.
+
+    """
+
+    fields: Float[Tensor, "B N F"]
+    u: Float[Tensor, "B F P"]
+    solution: Solution
+    space: ReducedSpace
+    balance: Balance
+    encoding: Encoding
+
+    @property
+    def converged(self) -> Bool[Tensor, "B"]:
+        """Which samples are solved; a loss uses these alone."""
+        return self.solution.converged
+
+
+class GeoNeW(nn.Module):
+    """A model of one problem.
+
+    Args:
+        problem: what it predicts.
+        spec: which mesh features it reads.
+        columns: names of the token columns these make.
+        config: sizes and choices.
+
+    """
+
+    # Meshes predicted side by side; more brings no speed on a processor and costs memory.
+    PREDICT_BATCH = 8
+
+    token_mean: Float[Tensor, "C"]
+    token_scale: Float[Tensor, "C"]
+
+    def __init__(
+        self,
+        problem: Problem,
+        spec: FeatureSpec,
+        columns: tuple[str, ...],
+        config: ModelConfig | None = None,
+    ) -> None:
+        super().__init__()
+        config = ModelConfig() if config is None else config
+        self.problem, self.spec, self.columns, self.config = problem, spec, tuple(columns), config
+        F, G, P, d = problem.n_components, len(problem.groups), config.partitions, config.width
+        terms = problem if config.known else replace(problem, terms=())
+        self.encoder = AnchorTransformer(len(columns), d, config.depth, config.heads)
+        self.pooling = ContextPooling(d, (1, config.contexts, 1))
+        self.partition = PartitionNetwork(d, config.hidden, F, P, config.boundary)
+        self.graph = FluxGraph(P, G)
+        self.backbone = Backbone(terms, config.diffusion)
+        self.law: StructuredLaw | PaperLaw | None = None
+        if config.law == "structured":
+            self.law = StructuredLaw(d, config.contexts, F, config.structured)
+        elif config.law == "paper":
+            self.law = PaperLaw(d, config.contexts, F, self.graph, config.paper, config.diffusion)
+        self.source = nn.Linear(2 * d, F) if config.learned_source else None
+        if self.source is not None:
+            nn.init.zeros_(self.source.weight)
+            nn.init.zeros_(self.source.bias)
+        self.register_buffer("token_mean", torch.zeros(len(columns)))
+        self.register_buffer("token_scale", torch.ones(len(columns)))
+
+    # -- the arrows of the pipeline ----------------------------------------------------------------
+
+    def encode(self, batch: Batch) -> Encoding:
+        """Tokens -> node embeddings and contexts."""
+        nodes, memory = self.encoder(self._normalised(batch), batch.anchors, batch.anchor_exists)
+        return Encoding(nodes, memory, *self.pooling(nodes, batch.log_mass))
+
+    def reduce(self, encoding: Encoding, batch: Batch) -> ReducedSpace:
+        """Embeddings -> reduced space."""
+        return self.partition(encoding.nodes, encoding.context, batch)
+
+    def balance(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Balance:
+        """Reduced space -> balance law."""
+        linear = self.backbone(space, batch)
+        partitions = self._partitions(encoding, space, batch)
+        if self.source is not None:
+            load = self._learned_load(encoding, partitions, space, batch)
+            linear = replace(linear, constant=linear.constant - load)
+        flux = None
+        if self.law is not None:
+            flux = self.law.condition(encoding.flux_context, partitions, linear)
+        return Balance(linear, flux, self.graph, batch.group_value, self._convection(space, batch))
+
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        order: Literal[1, 2] = 1,
+        start: Float[Tensor, "B F P"] | None = None,
+    ) -> Output:
+        """Predict a batch; the differentiable entry.
+
+        Args:
+            batch: samples of this model's problem.
+            order: how often the fields may be differentiated.
+            start: first Newton iterate.
+
+        """
+        encoding = self.encode(batch)
+        device = batch.tokens.device.type
+        with torch.autocast(device, enabled=False):
+            space = self.reduce(encoding, batch)
+            balance = self.balance(encoding, space, batch)
+            solution = self._solve(balance, space, batch, start)
+            if not torch.is_grad_enabled():
+                return Output(
+                    space.field(solution.u), solution.u, solution, space, balance, encoding
+                )
+            if solution.converged.all():
+                u = differentiable(balance, solution, order)
+                return Output(space.field(u), u, solution, space, balance, encoding)
+            # Unsolved samples leave before the differentiable step: 0 times NaN is NaN.
+            with torch.no_grad():
+                values, u = space.field(solution.u), solution.u.clone()
+            good = torch.nonzero(solution.converged)[:, 0]
+            if len(good):
+                part = differentiable(select(balance, good), select(solution, good), order)
+                values = values.index_copy(0, good, select(space, good).field(part))
+                u = u.index_copy(0, good, part)
+            return Output(values, u, solution, space, balance, encoding)
+
+    def transfer(self, output: Output, batch: Batch) -> Float[Tensor, "B N F"]:
+        """The same prediction on other meshes of the same geometries.
+
+        Encoded and solved where ``output`` was, evaluated on the nodes of ``batch``.
+        """
+        z = self.encoder.evaluate(self._normalised(batch), output.encoding.memory)
+        space = self.reduce(replace(output.encoding, nodes=z), batch)
+        return space.field(output.u)
+
+    # -- for users -----------------------------------------------------------------------------------
+
+    @overload
+    def predict(
+        self,
+        mesh: Mesh,
+        boundary_data: BoundaryData,
+        parameters: Mapping[str, Value] | None = None,
+        source: Mapping[str, Value] | None = None,
+        neumann: BoundaryData | None = None,
+        cache: Cache | None = None,
+    ) -> Prediction: ...
+
+    @overload
+    def predict(
+        self,
+        mesh: Sequence[Mesh],
+        boundary_data: BoundaryData | Sequence[BoundaryData],
+        parameters: Mapping[str, Value] | Sequence[Mapping[str, Value]] | None = None,
+        source: Mapping[str, Value] | Sequence[Mapping[str, Value]] | None = None,
+        neumann: BoundaryData | Sequence[BoundaryData] | None = None,
+        cache: Cache | None = None,
+    ) -> list[Prediction]: ...
+
+    def predict(self, mesh, boundary_data, parameters=None, source=None, neumann=None, cache=None):  # type: ignore[no-untyped-def]
+        """Fields on a mesh, or on several, with their certificates.
+
+        Args:
+            mesh: one mesh, or a list of them.
+            boundary_data: group -> field -> value; for several meshes one for all or one for each.
+            parameters: name -> value.
+            source: field -> value.
+            neumann: group -> field -> value.
+            cache: where features are kept.
+
+        """
+        meshes = [mesh] if isinstance(mesh, Mesh) else list(mesh)
+        inputs = [
+            _one_each(name, given, len(meshes))
+            for name, given in (
+                ("boundary_data", boundary_data),
+                ("parameters", parameters),
+                ("source", source),
+                ("neumann", neumann),
+            )
+        ]
+        samples = [
+            prepare(
+                one,
+                self.problem,
+                data,
+                spec=self.spec,
+                parameters=mu,
+                source=f,
+                neumann=g,
+                cache=cache,
+            )
+            for one, data, mu, f, g in zip(meshes, *inputs, strict=True)
+        ]
+        predictions = self.predict_samples(samples)
+        return predictions[0] if isinstance(mesh, Mesh) else predictions
+
+    @torch.no_grad()
+    def predict_samples(self, samples: Sequence[Sample]) -> list[Prediction]:
+        """Predictions of prepared samples; deterministic, whatever mode the model is in."""
+        was_training = self.training
+        self.eval()
+        try:
+            result: list[Prediction] = []
+            for first in range(0, len(samples), self.PREDICT_BATCH):
+                batch = self.collate(samples[first : first + self.PREDICT_BATCH])
+                result.extend(assemble_predictions(self(batch), batch))
+            return result
+        finally:
+            self.train(was_training)
+
+    def collate(
+        self, samples: Sequence[Sample], draw: tuple[int, int, Sequence[int]] | None = None
+    ) -> Batch:
+        """A batch for this model, on its device; ``draw`` as in :func:`geonew.model.batch.collate`."""
+        for sample in samples:
+            if sample.columns != self.columns:
+                missing = [c for c in self.columns if c not in sample.columns]
+                extra = [c for c in sample.columns if c not in self.columns]
+                raise FeatureError(
+                    f"the sample's features do not fit the model: missing {missing}, extra {extra}",
+                    "use the model's own FeatureSpec; a mesh without a well-defined frame cannot be "
+                    "used with a model that reads components in the frame",
+                )
+        weight = self.token_mean
+        batch = collate(
+            samples, self.config.depth, self.config.anchors, dtype=weight.dtype, draw=draw
+        )
+        return batch if weight.device.type == "cpu" else batch.to(weight.device)
+
+    def normalise_tokens(self, samples: Sequence[Sample]) -> None:
+        """Shift and scale of the tokens from training samples; constant columns keep scale 1."""
+        stacked = np.concatenate([s.tokens for s in samples])
+        mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
+        steady = scale <= 1e-8 * np.maximum(np.abs(mean), 1.0)
+        self.token_mean.copy_(torch.from_numpy(mean))
+        self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, scale)))
+
+    # -- parts ---------------------------------------------------------------------------------------
+
+    def _normalised(self, batch: Batch) -> Float[Tensor, "B N C"]:
+        return (batch.tokens - self.token_mean) / self.token_scale
+
+    def _partitions(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Partitions:
+        """Embeddings of partitions and groups: means of node embeddings, weighted by their rows."""
+        dtype = encoding.nodes.dtype
+        groups = space.group_rows.sum(2) / batch.live.sum(1).clamp_min(1.0)[:, None]
+        rows = torch.cat([space.interior.mean(2), groups], dim=-1) * batch.mass[..., None]
+        total = rows.sum(1)[..., None] + torch.finfo(torch.float32).tiny
+        embedding = (rows.to(dtype).mT @ encoding.nodes) / total.to(dtype)
+        inside = batch.live.new_ones(*batch.live.shape[:2], space.partitions)
+        floating = (batch.live.sum(-1) == 0).to(batch.live.dtype)
+        return Partitions(embedding, torch.cat([inside, batch.live], -1), floating, self.graph)
+
+    def _learned_load(
+        self, encoding: Encoding, partitions: Partitions, space: ReducedSpace, batch: Batch
+    ) -> Float[Tensor, "B F P"]:
+        """A learned density times each partition's mass; without net load where there is a gauge."""
+        assert self.source is not None
+        inside = partitions.embedding[:, : space.partitions]
+        context = encoding.source_context.mean(1, keepdim=True).expand_as(inside)
+        density = self.source(torch.cat([inside, context], -1)).double().mT  # (B, F, P)
+        masses = torch.einsum("bn,bnfp->bfp", batch.mass, space.interior)
+        load = density * masses
+        for f in self.backbone.gauged:
+            net = load[:, f].sum(-1, keepdim=True) / masses[:, f].sum(-1, keepdim=True)
+            load = load.index_add(
+                1, torch.tensor([f], device=load.device), -(net * masses[:, f])[:, None]
+            )
+        return load
+
+    def _convection(self, space: ReducedSpace, batch: Batch) -> tuple:
+        problem, plan = self.backbone.problem, self.backbone.plan
+        return tuple(
+            convective_term(
+                problem.offset(problem.terms[number].fields[0]),
+                problem.dim,
+                plan.gradients,
+                self.backbone.coefficient(number, batch, space.partitions),
+                space,
+                batch,
+            )
+            for number in plan.convected
+        )
+
+    def _solve(
+        self, balance: Balance, space: ReducedSpace, batch: Batch, start: Tensor | None
+    ) -> Solution:
+        weight = (batch.mass / batch.volume[:, None])[..., None]
+
+        def field_size(step: Float[Tensor, "B F P"]) -> Float[Tensor, "B"]:
+            moved = space.field(step) - space.lift
+            return (weight * moved**2).sum((1, 2)).sqrt()
+
+        return solve(balance, self.config.newton, field_size, start)
+
+
+def _one_each(name: str, given: Any, count: int) -> list[Any]:
+    """One input per mesh: a mapping serves them all."""
+    if given is None or isinstance(given, Mapping):
+        return [given] * count
+    given = list(given)
+    if len(given) != count:
+        raise InputError(
+            f"{name} has {len(given)} entries for {count} meshes", "give one, or one each"
+        )
+    return given
+
+
+def select(item: T, index: Int[Tensor, "_"]) -> T:
+    """The same object for some samples of its batch: every tensor with a batch axis is indexed."""
+    return _select(item, index)
+
+
+def _select(item: Any, index: Tensor) -> Any:
+    if isinstance(item, Tensor):
+        return item[index]
+    if isinstance(item, tuple | list):
+        return type(item)(_select(part, index) for part in item)
+    if is_dataclass(item) and not isinstance(item, type):
+        parts = {f.name: _select(getattr(item, f.name), index) for f in fields(item)}
+        return type(item)(**parts)
+    return item

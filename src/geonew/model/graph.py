@@ -1,0 +1,103 @@
+r"""The flux graph: one node per interior partition, one per boundary group.
+
+Edges join every two interior partitions and every partition with every group. With d0 the incidence
+matrix (row :math:`e_j - e_i` for an edge from i to j, i < j) and F the flux out of i into j, the
+balances receive
+
+.. math:: \sum_j F_{ij} = -(d_0^\top F)_i,
+
++F in row i and -F in row j. Identity kept: the sum over all nodes is zero, whatever F is.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class FluxGraph(nn.Module):
+    """Index tables of the complete graph, as float64 buffers.
+
+    Args:
+        partitions: interior nodes P.
+        groups: boundary nodes G.
+
+    """
+
+    tail: Int[Tensor, "E"]
+    head: Int[Tensor, "E"]
+    divergence: Float[Tensor, "E P+G"]
+    magnitude: Float[Tensor, "E P+G"]
+
+    def __init__(self, partitions: int, groups: int) -> None:
+        super().__init__()
+        self.partitions, self.groups = partitions, groups
+        nodes = partitions + groups
+        i, j = torch.triu_indices(nodes, nodes, offset=1)
+        inner = i < partitions  # edges between two groups carry nothing
+        i, j = i[inner], j[inner]
+        edge = torch.arange(len(i))
+        divergence = torch.zeros(len(i), nodes, dtype=torch.float64)
+        divergence[edge, i], divergence[edge, j] = 1.0, -1.0
+        # persistent=False: tables follow from P and G and have no business in a checkpoint.
+        self.register_buffer("tail", i, persistent=False)
+        self.register_buffer("head", j, persistent=False)
+        self.register_buffer("divergence", divergence, persistent=False)
+        self.register_buffer("magnitude", divergence.abs(), persistent=False)
+
+    def _apply(self, fn, recurse=True):  # type: ignore[override]
+        """Follow the module to another device, never to another precision."""
+        super()._apply(fn, recurse)
+        self.divergence, self.magnitude = self.divergence.double(), self.magnitude.double()
+        return self
+
+    @property
+    def edges(self) -> int:
+        """Number of edges E."""
+        return len(self.tail)
+
+    def difference(self, u: Float[Tensor, "B F P+G"]) -> Float[Tensor, "B F E"]:
+        """u_i - u_j."""
+        return u @ self.divergence.mT
+
+    def mean(self, u: Float[Tensor, "B F P+G"]) -> Float[Tensor, "B F E"]:
+        """(u_i + u_j) / 2."""
+        return u @ (0.5 * self.magnitude.mT)
+
+    def balance(self, flux: Float[Tensor, "B F E"]) -> Float[Tensor, "B F P+G"]:
+        """Net flux out of each node, -d0^T F."""
+        return flux @ self.divergence
+
+    def balance_jacobian(
+        self, by_difference: Float[Tensor, "B F F E"], by_mean: Float[Tensor, "B F F E"]
+    ) -> Float[Tensor, "B F F P P"]:
+        r"""Derivative of the interior balances by interior values.
+
+        With :math:`F_{ij} = F(u_i - u_j, (u_i + u_j)/2)` and its two derivatives Jd, Jm per edge:
+        row i gets Jd + Jm/2 in column i and -Jd + Jm/2 in column j, row j the opposite.
+        """
+        P = self.partitions
+        shape = by_difference.shape[:3]
+        half = 0.5 * by_mean
+        inner = self.head < P
+        i, j = self.tail[inner], self.head[inner]
+        full = by_difference.new_zeros(*shape, P * P)
+        full[..., i * P + j] = (half - by_difference)[..., inner]
+        full[..., j * P + i] = (-half - by_difference)[..., inner]
+        diagonal = by_difference @ self.magnitude[:, :P] + half @ self.divergence[:, :P]
+        full[..., :: P + 1] = diagonal
+        return full.view(*shape, P, P)
+
+    def laplacian(self, weight: Float[Tensor, "*B E"]) -> Float[Tensor, "*B P P"]:
+        """Interior block of the weighted graph Laplacian, d0^T diag(w) d0."""
+        inner = self.divergence[:, : self.partitions]
+        return inner.mT @ (weight[..., None] * inner)
+
+    def to_matrix(self, weight: Float[Tensor, "*B E"]) -> Float[Tensor, "*B P+G P+G"]:
+        """Edge weights as a symmetric matrix with zero diagonal."""
+        nodes = self.partitions + self.groups
+        full = weight.new_zeros(*weight.shape[:-1], nodes, nodes)
+        full[..., self.tail, self.head] = weight
+        full[..., self.head, self.tail] = weight
+        return full

@@ -1,0 +1,143 @@
+r"""The reduced space: a learned partition of unity with a lifted boundary.
+
+Per component, with interior logits S_i(x) and a cut-off logit b(x), both from the network,
+
+.. math::
+    (\psi_1, \dots, \psi_P, c) = \mathrm{softmax}\big(S_1, \dots, S_P,\; b - \log(d/l)\big), \qquad
+    \psi_g = c\, h_g, \qquad u_h = c\,E + \sum_i u_i \psi_i,
+
+d the distance to the component's Dirichlet part, l the size of the domain, h_g the harmonic
+extension of group g's indicator, E that of the data.
+
+Identities kept: all rows are non-negative and sum to 1; interior rows vanish on the Dirichlet part,
+where c = 1, so boundary values are exact for data of any sign; constants are reproduced.
+
+The paper builds boundary rows from the values u_b/s, s their sum: 0/0 for no-slip, wrong for sign
+changes, and dependent on the number of boundary nodes. The variant ``nodal`` (c = 1 on Dirichlet
+nodes, 0 elsewhere) keeps its support for comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from geonew.model.batch import Batch
+from geonew.model.sample import FAR
+
+Boundary = Literal["lifted", "nodal"]
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedSpace:
+    """The basis on the nodes, in float64.
+
+    Args:
+        trial: interior rows psi_1 .. psi_P and, last, the lift c E.
+        cutoff: c.
+        indicators: h_g.
+
+    """
+
+    trial: Float[Tensor, "B N F P+1"]
+    cutoff: Float[Tensor, "B N F"]
+    indicators: Float[Tensor, "B N F G"]
+
+    @property
+    def partitions(self) -> int:
+        """Number of interior partitions P."""
+        return self.trial.shape[-1] - 1
+
+    @property
+    def interior(self) -> Float[Tensor, "B N F P"]:
+        """The interior rows psi_i."""
+        return self.trial[..., :-1]
+
+    @property
+    def lift(self) -> Float[Tensor, "B N F"]:
+        """The lift c E."""
+        return self.trial[..., -1]
+
+    @cached_property
+    def group_rows(self) -> Float[Tensor, "B N F G"]:
+        """The group rows psi_g = c h_g."""
+        return self.cutoff[..., None] * self.indicators
+
+    @cached_property
+    def rows(self) -> Float[Tensor, "B N F P+G"]:
+        """All rows: a partition of unity."""
+        return torch.cat([self.interior, self.group_rows], dim=-1)
+
+    def field(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B N F"]:
+        """u_h on the nodes, lift included."""
+        one = torch.ones_like(u[..., :1])
+        coefficients = torch.cat([u, one], dim=-1)[..., None]  # (B, F, P+1, 1)
+        # One product per component: a joint einsum would copy the basis to another layout.
+        parts = [self.trial[:, :, f] @ coefficients[:, f] for f in range(u.shape[1])]
+        return torch.cat(parts, dim=-1)
+
+
+class PartitionNetwork(nn.Module):
+    """Logits of the partition of unity from node embeddings and context.
+
+    One hidden layer with the context added, plus alpha times a linear skip, which keeps early
+    partitions apart while the hidden layer starts at zero.
+
+    Args:
+        width: embedding width d.
+        hidden: width of the hidden layer.
+        components: number of components F.
+        partitions: interior partitions per component P.
+        boundary: ``"lifted"`` or ``"nodal"``.
+
+    """
+
+    # Spread of the initial skip: logits of this size make partitions that overlap but differ.
+    SKIP_GAIN = 2.0
+
+    def __init__(
+        self, width: int, hidden: int, components: int, partitions: int, boundary: Boundary
+    ) -> None:
+        super().__init__()
+        self.components, self.partitions, self.boundary = components, partitions, boundary
+        columns = components * (partitions + 1)
+        self.hidden = nn.Linear(width, hidden)
+        self.context = nn.Linear(width, hidden, bias=False)
+        self.out = nn.Linear(hidden, columns)
+        self.skip = nn.Linear(width, columns, bias=False)
+        self.alpha = nn.Parameter(torch.ones(()))
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+        nn.init.normal_(self.skip.weight, std=self.SKIP_GAIN * width**-0.5)
+        with torch.no_grad():  # the cut-off starts as a plain function of distance
+            self.skip.weight.view(components, partitions + 1, width)[:, -1] = 0
+
+    def forward(
+        self, z: Float[Tensor, "B N d"], context: Float[Tensor, "B c d"], batch: Batch
+    ) -> ReducedSpace:
+        """The reduced space of each sample.
+
+        Args:
+            z: node embeddings.
+            context: context tokens; their mean enters every node.
+            batch: distances, indicators and data extensions.
+
+        """
+        inside = self.hidden(z) + self.context(context.mean(1, keepdim=True))
+        logits = self.out(nn.functional.gelu(inside)) + self.alpha * self.skip(z)
+        logits = logits.unflatten(-1, (self.components, self.partitions + 1))
+        offset = batch.log_distance
+        if self.boundary == "nodal":
+            offset = torch.where(batch.fixed, -FAR, FAR).to(offset)
+        cut = logits[..., -1:] - offset[..., None].to(logits.dtype)
+        weights = torch.softmax(torch.cat([logits[..., :-1], cut], dim=-1), dim=-1).double()
+        if logits.dtype != torch.float64:  # the sum to one holds in float64, not only in float32
+            weights = weights / weights.sum(-1, keepdim=True)
+        cutoff = weights[..., -1]
+        trial = torch.cat([weights[..., :-1], (cutoff * batch.extension)[..., None]], dim=-1)
+        return ReducedSpace(trial, cutoff, batch.indicators)

@@ -1,0 +1,147 @@
+r"""Which fine matrices a problem's known terms need, and where each stands in the system.
+
+A term couples components of its fields: diffusion of a vector has one block per component, all with
+the same stiffness matrix; a pair such as :math:`+\int q\,\nabla\cdot u`, :math:`-\int p\,\nabla\cdot v`
+has one block per velocity component, the transpose following by itself. :func:`term_plan` lists the
+blocks once per problem; samples store the matrices, the model projects them.
+
+Identity kept: a block and its mirror image come from one array, so symmetric forms are symmetric and
+skew ones skew to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy import ndarray
+from scipy.sparse import csr_array
+
+from geonew.fem import FineOperators
+from geonew.fem.forms import assemble_form, known_form
+from geonew.problem import Problem, Term
+
+STIFFNESS, MASS = 0, 1  # positions in every sample's tuple of matrices
+_SHARED_STIFFNESS = ("diffusion", "stabilisation")
+
+
+@dataclass(frozen=True)
+class TermBlock:
+    """One block of a known term.
+
+    Args:
+        term: number of the term in ``Problem.terms``.
+        test: component whose balance it enters.
+        trial: component it multiplies.
+        matrix: position in the samples' matrices.
+        mirror: sign with which its transpose stands at (trial, test): +1 off the diagonal of a
+            symmetric form, -1 for a skew one, 0 on the diagonal.
+
+    """
+
+    term: int
+    test: int
+    trial: int
+    matrix: int
+    mirror: int
+
+
+@dataclass(frozen=True)
+class TermPlan:
+    """Blocks of all known terms of a problem.
+
+    Args:
+        blocks: bilinear blocks.
+        sources: for each matrix beyond stiffness and mass, the term and the components (of the
+            term's fields) it comes from.
+        convected: numbers of quadratic terms.
+        gradients: positions of the gradient matrices, where a quadratic term needs them.
+
+    """
+
+    blocks: tuple[TermBlock, ...]
+    sources: tuple[tuple[int, int, int], ...]
+    convected: tuple[int, ...] = ()
+    gradients: tuple[int, ...] = ()
+
+
+def term_plan(problem: Problem) -> TermPlan:
+    """The blocks of a problem's known terms."""
+    blocks: list[TermBlock] = []
+    sources: list[tuple[int, int, int]] = []
+    convected: list[int] = []
+    for number, term in enumerate(problem.terms):
+        form = known_form(term.form)
+        if form.kind == "quadratic":
+            convected.append(number)
+            continue
+        test, trial = problem.offset(term.fields[0]), problem.offset(term.fields[-1])
+        shared = _shared_matrix(problem, term)
+        per_component = form.ranks == ("any",)
+        rows, columns = problem.width(term.fields[0]), problem.width(term.fields[-1])
+        stored: dict[tuple[int, int], int] = {}
+        for a in range(rows):
+            for b in [a] if per_component else range(columns):
+                if test == trial and b < a:  # the mirror image of (b, a)
+                    continue
+                key = (0, 0) if per_component else (a, b)
+                if shared is None and key not in stored:
+                    stored[key] = MASS + 1 + len(sources)
+                    sources.append((number, *key))
+                matrix = shared if shared is not None else stored[key]
+                mirror = 0 if test + a == trial + b else -1 if form.kind == "skew" else 1
+                blocks.append(TermBlock(number, test + a, trial + b, matrix, mirror))
+    gradients = tuple(range(MASS + 1 + len(sources), MASS + 1 + len(sources) + problem.dim))
+    return TermPlan(tuple(blocks), tuple(sources), tuple(convected), gradients if convected else ())
+
+
+def term_matrices(
+    problem: Problem, operators: FineOperators, nodal: dict[str, ndarray]
+) -> tuple[csr_array, ...]:
+    """The matrices of one sample, in the order of the plan.
+
+    Args:
+        problem: whose terms.
+        operators: of the placed, dimensionless mesh.
+        nodal: values of nodal parameters over their reference values.
+
+    """
+    plan = term_plan(problem)
+    matrices = [operators.stiffness, operators.mass]
+    assembled: dict[int, dict] = {}
+    for number, a, b in plan.sources:
+        term = problem.terms[number]
+        if number not in assembled:
+            ranks = tuple(problem.field(name).rank for name in term.fields)
+            weight = _nodal_weight(problem, term, nodal)
+            assembled[number] = dict(
+                assemble_form(known_form(term.form), ranks, operators.mesh, weight)
+            )
+        matrices.append(csr_array(assembled[number][a, b]))
+    matrices.extend(operators.gradient if plan.convected else ())
+    return tuple(matrices)
+
+
+def global_powers(problem: Problem, term: Term) -> dict[int, float]:
+    """Exponents of a term's global parameters, by their position among the global scalars."""
+    names = global_parameters(problem)
+    return {names.index(name): power for name, power in term.powers.items() if name in names}
+
+
+def global_parameters(problem: Problem) -> list[str]:
+    """Names of the global scalar parameters, in order."""
+    return [p.name for p in problem.parameters if p.support == "global" and p.rank == "scalar"]
+
+
+def _shared_matrix(problem: Problem, term: Term) -> int | None:
+    """Stiffness or mass where the term is a multiple of it."""
+    if any(problem.parameter(name).support == "nodal" for name in term.powers):
+        return None
+    if term.form in _SHARED_STIFFNESS:
+        return STIFFNESS
+    return MASS if term.form == "mass" else None
+
+
+def _nodal_weight(problem: Problem, term: Term, nodal: dict[str, ndarray]) -> ndarray | None:
+    factors = [nodal[name] ** power for name, power in term.powers.items() if name in nodal]
+    return np.prod(factors, axis=0) if factors else None
