@@ -2,7 +2,8 @@
 
 ``geonew mesh info FILE`` says what a mesh is, what was repaired and how good its cells are;
 ``geonew mesh plot FILE --out PNG`` draws it; ``geonew mesh convert FILE OUT`` writes the repaired
-and labelled mesh. Further subcommands are added to :data:`SUBCOMMANDS`.
+and labelled mesh; ``geonew mesh make FILE --size H --out OUT`` meshes a geometry file. Further
+subcommands are added to :data:`SUBCOMMANDS`.
 """
 
 from __future__ import annotations
@@ -50,10 +51,24 @@ def _add_convert(actions: argparse._SubParsersAction) -> None:
     convert.set_defaults(run=_convert)
 
 
+def _add_make(actions: argparse._SubParsersAction) -> None:
+    make = actions.add_parser("make", help="mesh a geometry (.geo, .step, .brep, .stl)")
+    make.add_argument("geometry", type=Path, metavar="FILE", help="geometry file")
+    make.add_argument("--out", type=Path, required=True, help="mesh to write (.vtu or .msh)")
+    make.add_argument("--size", type=float, help="largest cell size (default: as the file says)")
+    make.add_argument("--dim", type=int, choices=[2, 3], help="default: 3 if there are volumes")
+    make.add_argument(
+        "--keep", choices=["largest"], help="of several unconnected parts keep the largest"
+    )
+    make.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    make.set_defaults(run=_make)
+
+
 SUBCOMMANDS: list[Callable[[argparse._SubParsersAction], None]] = [
     _add_info,
     _add_plot,
     _add_convert,
+    _add_make,
 ]
 
 
@@ -115,6 +130,17 @@ def _plot(arguments: argparse.Namespace) -> int:
 def _convert(arguments: argparse.Namespace) -> int:
     mesh = read_labelled(arguments)
     write_mesh(arguments.out, mesh, overwrite=arguments.overwrite)
+    print(f"wrote {arguments.out}: {mesh}")
+    return 0
+
+
+def _make(arguments: argparse.Namespace) -> int:
+    from geonew.shape import make_mesh
+
+    mesh = make_mesh(arguments.geometry, arguments.size, arguments.dim, keep=arguments.keep)
+    write_mesh(arguments.out, mesh, overwrite=arguments.overwrite)
+    for note in mesh.notes:
+        print(f"note: {note}")
     print(f"wrote {arguments.out}: {mesh}")
     return 0
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from geonew.errors import GeoNeWError, ShapeError
+from geonew.errors import MeshError, ShapeError
 from geonew.mesh import Mesh
 from geonew.mesh.repair import RawMesh, clean
 from geonew.shape.curves import Number
@@ -96,9 +96,8 @@ def make_mesh(
         raw = _raw(gmsh, dim, notes)
     try:
         return clean(raw, keep)
-    except GeoNeWError as error:
-        error.add_note(f"while meshing {path.name}")
-        raise
+    except MeshError as error:
+        raise type(error)(f"{path.name}: {error.what}", error.cure) from error
 
 
 def _check_request(path: Path, size: Number | None, dim: int | None) -> None:
