@@ -114,10 +114,11 @@ def test_values_along_axes_of_the_frame_do_not_turn() -> None:
 
 
 WRONG = [
-    ({}, r"missing for \(group, field\) \[\('bottom', 'u'\), \('left', 'u'\)\]"),
-    ({"left": {"u": 0.0}}, r"missing for \(group, field\) \[\('bottom', 'u'\)\]"),
     ({"right": {"u": 0.0}}, r"boundary values for \(group, field\) \[\('right', 'u'\)\], which"),
-    ({"left": {"w": 0.0}}, r"boundary values for \(group, field\) \[\('left', 'w'\)\], which"),
+    (
+        {"left": {"u": 0.0, "w": 0.0}},
+        r"boundary values for .*\[\('left', 'w'\)\], which",
+    ),
     ({"left": {"u": np.nan}}, r"field 'u' on group 'left' are not finite: 1 of 1 numbers"),
     ({"left": {"u": [0.0] * 4}}, r"have shape \(4,\)\n.*an array \(9, 1\) on the 9 nodes or \(81"),
     ({"left": {"u": np.zeros((9, 2))}}, r"have shape \(9, 2\)"),
@@ -130,11 +131,17 @@ WRONG = [
 
 @pytest.mark.parametrize(("data", "message"), WRONG)
 def test_wrong_data(data: dict, message: str) -> None:
-    complete = data if "missing" in message else {"left": {"u": 0.0}, "bottom": {"u": 0.0}, **data}
-    if "w" in complete.get("left", {}):
-        complete["left"] = {"u": 0.0, "w": 0.0}
     with pytest.raises(BoundaryDataError, match=message):
-        resolve(poisson(), SQUARE, complete)
+        resolve(poisson(), SQUARE, {"left": {"u": 0.0}, "bottom": {"u": 0.0}, **data})
+
+
+def test_missing_data() -> None:
+    with pytest.raises(
+        BoundaryDataError, match=r"missing .*'bottom', 'u'\), \('left', 'u'\)\]"
+    ):
+        resolve(poisson(), SQUARE, {})
+    with pytest.raises(BoundaryDataError, match=r"missing for .* \[\('bottom', 'u'\)\]"):
+        resolve(poisson(), SQUARE, {"left": {"u": 0.0}})
 
 
 def test_non_finite_values_are_located() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from geonew.errors import InputError
-from geonew.fem.loads import source_load
+from geonew.fem.loads import neumann_load, source_load
 from geonew.problem import (
     Dirichlet,
     Field,
@@ -131,8 +131,6 @@ def test_user_and_dimensionless_loads_agree() -> None:
     problem = poisson(neumann=(Neumann("u", "right"),))
     placed = SQUARE.moved(np.eye(2), np.zeros(2), problem.reference_length)
     f = np.cos(SQUARE.points[:, 0])
-    from geonew.fem.loads import neumann_load
-
     np.testing.assert_allclose(
         problem.source_scale("u") * source_load(placed, f),
         problem.load_scale("u") * source_load(SQUARE, f),
