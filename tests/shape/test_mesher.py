@@ -169,6 +169,21 @@ def test_narrow_gaps_get_several_cells():
     assert triangulate(wide, 0.1).digest == triangulate(wide, 0.1, gap_cells=0).digest
 
 
+def test_gaps_that_are_all_but_closed_stay_affordable():
+    bars = (rectangle((0.5, 0.5), (2.5, 0.6), "a"), rectangle((0.5, 0.60001), (2.5, 0.7), "b"))
+    mesh = triangulate(Shape(rectangle((0, 0), (3, 1)), bars), 0.2)
+    assert mesh.n_cells < 20_000
+    assert mesh.volume == pytest.approx(3 - 0.2 - 2 * 0.09999, rel=1e-12)
+
+
+def test_crossing_that_only_the_mesher_sees():
+    half_chord = np.pi / 96  # the circles' polygons do not meet there, the circles do
+    other = (1 + 0.5999 * np.cos(half_chord), 1 + 0.5999 * np.sin(half_chord))
+    shape = Shape(rectangle((0, 0), (3, 3)), (disc((1, 1), 0.3, "a"), disc(other, 0.3, "b")))
+    with pytest.raises(ShapeError, match="boundaries that"):
+        triangulate(shape, 0.1)
+
+
 def test_cells_are_well_shaped():
     mesh = triangulate(channel(), 0.1)
     corners = mesh.points[mesh.cells]

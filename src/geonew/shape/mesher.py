@@ -38,6 +38,9 @@ LEVELS: tuple[Level, ...] = ("coarse", "medium", "fine")
 
 # Growth of the cell size with the distance to a reentrant corner: neighbours differ by about 30 %.
 GROWTH = 0.3
+# Cells in a gap are at most this many times smaller than elsewhere: a gap that is all but closed
+# would take more cells than the rest of the domain.
+GAP_LIMIT = 20
 # Nodes per full turn of a curve, by dimension: the area of a disc is then off by 1.1 %, and the
 # volume of a ball costs no more than what fits a laptop.
 CURVE_POINTS = {2: 24, 3: 12}
@@ -236,7 +239,7 @@ def _grade_gaps(
     if not len(points):
         return
     x, y = ((points - unit.origin) / unit.length).T
-    least = factor * widths / (cells * unit.length)
+    least = factor * np.maximum(widths / cells, float(size) / GAP_LIMIT) / unit.length
 
     def smaller(dim: int, tag: int, px: float, py: float, pz: float, h: float) -> float:
         return min(h, float((least + factor * GROWTH * np.hypot(x - px, y - py)).min()))
@@ -260,7 +263,9 @@ def simplices(
 
     cells = elements(dim, domain)
     if not len(cells):
-        raise ShapeError("gmsh made no cells", "choose a smaller cell size")
+        raise ShapeError(
+            "gmsh made no cells", "look for boundaries that cross, or choose a smaller cell size"
+        )
     facets = {name: elements(dim - 1, entities) for name, entities in names.items()}
     used = np.unique(cells)
     at = np.zeros(int(tags.max()) + 1, dtype=np.int64)
