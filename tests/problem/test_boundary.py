@@ -136,9 +136,7 @@ def test_wrong_data(data: dict, message: str) -> None:
 
 
 def test_missing_data() -> None:
-    with pytest.raises(
-        BoundaryDataError, match=r"missing .*'bottom', 'u'\), \('left', 'u'\)\]"
-    ):
+    with pytest.raises(BoundaryDataError, match=r"missing .*'bottom', 'u'\), \('left', 'u'\)\]"):
         resolve(poisson(), SQUARE, {})
     with pytest.raises(BoundaryDataError, match=r"missing for .* \[\('bottom', 'u'\)\]"):
         resolve(poisson(), SQUARE, {"left": {"u": 0.0}})
