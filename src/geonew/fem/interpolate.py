@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from geonew.mesh import Mesh
 
-# A point counts as inside a cell when no barycentric coordinate is below this: boundaries belong in.
+# A point is inside a cell when no barycentric coordinate is below this: boundaries belong in.
 INSIDE = -1e-9
 # Cells tried around a point before it counts as outside; grows fourfold until all are found.
 FIRST_TRIES = 8
@@ -37,7 +37,7 @@ def locate(
     # No point of a cell is further from its centre than this; cells beyond need not be tried.
     reach = np.linalg.norm(corners - centre[:, None], axis=2).max()
     inverse = np.linalg.inv((corners[:, 1:] - corners[:, :1]).transpose(0, 2, 1))
-    tree = cKDTree(centre)
+    tree = KDTree(centre)
     cell = np.full(len(points), -1)
     weights = np.zeros((len(points), mesh.dim + 1))
     left = np.flatnonzero(np.isfinite(points).all(axis=1))

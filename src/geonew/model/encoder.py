@@ -43,6 +43,7 @@ class Attention(nn.Module):
         y: Float[Tensor, "B m d"],
         allowed: Bool[Tensor, "B 1 1 m"] | None,
     ) -> Float[Tensor, "B n d"]:
+        """What each query reads; ``allowed`` tells which keys exist (none: all)."""
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, h, n, d/h)
         k, v = self.key_value(y).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = scaled_dot_product_attention(q, k, v, attn_mask=allowed)
@@ -73,6 +74,7 @@ class Block(nn.Module):
     def update_anchors(
         self, a: Float[Tensor, "B M d"], allowed: Bool[Tensor, "B 1 1 M"] | None
     ) -> Float[Tensor, "B M d"]:
+        """Anchors attend to each other."""
         a_norm = self.norm_anchor(a)
         a = a + self.attend_anchor(a_norm, a_norm, allowed)
         return a + self.anchor_ffn(self.norm_anchor_ffn(a))
@@ -83,6 +85,7 @@ class Block(nn.Module):
         a: Float[Tensor, "B M d"],
         allowed: Bool[Tensor, "B 1 1 M"] | None,
     ) -> Float[Tensor, "B N d"]:
+        """Nodes attend to the anchors."""
         x = x + self.attend_node(self.norm_node(x), a, allowed)
         return x + self.node_ffn(self.norm_node_ffn(x))
 
@@ -165,6 +168,7 @@ class ContextPooling(nn.Module):
     def forward(
         self, z: Float[Tensor, "B N d"], log_mass: Float[Tensor, "B N"]
     ) -> tuple[Float[Tensor, "B _ d"], ...]:
+        """Context tokens of each reader."""
         logits = z @ (self.query.mT * z.shape[-1] ** -0.5) + log_mass[..., None]  # (B, N, q)
         pooled = torch.softmax(logits, dim=1).mT @ z
         return self.value(pooled).split(self.sizes, dim=1)

@@ -1,7 +1,7 @@
 r"""A prediction: fields on the user's mesh, with their certificate.
 
-Back from the frame: fields times their reference values, vectors turned to the user's axes, and last
-the prescribed values written, so that they hold to the last bit:
+Back from the frame: fields times their reference values, vectors turned to the user's axes, and
+last the prescribed values written, so that they hold to the last bit:
 
 .. math:: u = u_b \text{ on the Dirichlet part, exactly.}
 """

@@ -2,9 +2,9 @@ r"""A sample: one mesh with its data, as arrays ready for batching.
 
     mesh, problem, data --featurise--> features, lift --> tokens, lift, loads, fine matrices
 
-Everything here is dimensionless and in the canonical frame: lengths over the reference length, fields
-over their reference values, loads over the energy scale. What belongs to the user (mesh, frame,
-prescribed values in user's units) is kept beside it for the way back.
+Everything here is dimensionless and in the canonical frame: lengths over the reference length,
+fields over their reference values, loads over the energy scale. What belongs to the user (mesh,
+frame, prescribed values in user's units) is kept beside it for the way back.
 
 Identity kept: a field with a gauge gets a load that sums to zero, boundary fluxes of the data
 included; anything else has no solution and is refused with the numbers.
@@ -218,7 +218,7 @@ def _lab_values(sample: Sample, name: str) -> Float[ndarray, "N w"]:
     groups = [
         problem.groups.index(d.group) for d in problem.dirichlet if d.field == name and d.axes
     ]
-    by_axes = np.isin(sample.values.owner[:, span], groups).any(axis=1)
+    by_axes: ndarray = np.any(np.isin(sample.values.owner[:, span], groups), axis=1)
     turned = sample.values.value[:, span]
     if problem.field(name).rank == "vector":
         turned = sample.frame.to_lab(turned)
@@ -277,7 +277,7 @@ def _check_gauges(sample: Sample) -> None:
     for f, owner in enumerate(problem.component_fields):
         if owner.level != "gauge":
             continue
-        net = gross = 0.0
+        net, gross = 0.0, 0.0
         for block in term_plan(problem).blocks:
             if block.test != f or block.trial == f:
                 continue
@@ -286,7 +286,7 @@ def _check_gauges(sample: Sample) -> None:
             for position, power in global_powers(problem, term).items():
                 kappa *= sample.parameters[position] ** power
             flow = kappa * (sample.matrices[block.matrix] @ sample.extension[:, block.trial])
-            net, gross = net + flow.sum(), gross + np.abs(flow).sum()
+            net, gross = net + float(np.sum(flow)), gross + float(np.abs(flow).sum())
         net -= sample.load[:, f].sum()
         if abs(net) > NET_FLOW * max(gross, np.finfo(float).tiny) and gross > 0:
             raise InputError(

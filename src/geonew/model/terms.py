@@ -1,12 +1,13 @@
 r"""Which fine matrices a problem's known terms need, and where each stands in the system.
 
-A term couples components of its fields: diffusion of a vector has one block per component, all with
-the same stiffness matrix; a pair such as :math:`+\int q\,\nabla\cdot u`, :math:`-\int p\,\nabla\cdot v`
-has one block per velocity component, the transpose following by itself. :func:`term_plan` lists the
-blocks once per problem; samples store the matrices, the model projects them.
+A term couples components of its fields: diffusion of a vector has one block per component, all
+with the same stiffness matrix; a pair such as :math:`+\int q\,\nabla\cdot u`,
+:math:`-\int p\,\nabla\cdot v` has one block per velocity component, the transpose following by
+itself. :func:`term_plan` lists the blocks once per problem; samples store the matrices, the model
+projects them.
 
-Identity kept: a block and its mirror image come from one array, so symmetric forms are symmetric and
-skew ones skew to the last bit.
+Identity kept: a block and its mirror image come from one array, so symmetric forms are symmetric
+and skew ones skew to the last bit.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy import ndarray
 from scipy.sparse import csr_array
 
 from geonew.fem import FineOperators
-from geonew.fem.forms import assemble_form, known_form
+from geonew.fem.forms import Rank, assemble_form, known_form
 from geonew.problem import Problem, Term
 
 STIFFNESS, MASS = 0, 1  # positions in every sample's tuple of matrices
@@ -87,7 +88,7 @@ def term_plan(problem: Problem) -> TermPlan:
                 key = (0, 0) if per_component else (a, b)
                 if shared is None and key not in stored:
                     stored[key] = MASS + 1 + len(sources)
-                    sources.append((number, *key))
+                    sources.append((number, key[0], key[1]))
                 matrix = shared if shared is not None else stored[key]
                 mirror = 0 if test + a == trial + b else -1 if form.kind == "skew" else 1
                 blocks.append(TermBlock(number, test + a, trial + b, matrix, mirror))
@@ -112,7 +113,7 @@ def term_matrices(
     for number, a, b in plan.sources:
         term = problem.terms[number]
         if number not in assembled:
-            ranks = tuple(problem.field(name).rank for name in term.fields)
+            ranks: tuple[Rank, ...] = tuple(problem.field(name).rank for name in term.fields)
             weight = _nodal_weight(problem, term, nodal)
             assembled[number] = dict(
                 assemble_form(known_form(term.form), ranks, operators.mesh, weight)
