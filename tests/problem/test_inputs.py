@@ -156,3 +156,11 @@ def test_the_load_of_a_gauged_field_must_balance() -> None:
         InputError, match=r"load of 'u' sums to 1 \(sizes to 1\), but its level is a"
     ):
         resolve_loads(free, SQUARE, {"u": 1.0}, {})
+
+
+def test_a_gauged_pressure_may_have_a_net_source() -> None:
+    """Mass that enters inside leaves through the boundary data of the velocity."""
+    fields = (Field("velocity", "vector"), Field("pressure", level="gauge"))
+    problem = flow(fields=fields, sources=("pressure",), derived=())
+    load = resolve_loads(problem, SQUARE, {"pressure": 1.0}, {})
+    assert load.sum(axis=0) == pytest.approx([0.0, 0.0, 1.0], rel=1e-14)

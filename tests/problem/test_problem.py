@@ -71,6 +71,8 @@ def dimensionless(problem: Problem, mesh) -> dict[str, np.ndarray]:
             continue
         ranks = tuple(problem.field(name).rank for name in term.fields)
         scale = problem.term_scale(term) * problem.coefficient_reference(term)
+        if form.kind == "stabilisation":  # times H^2, H a length in the user's units
+            scale *= problem.reference_length**2
         for key, matrix in assemble_form(form, ranks, placed).items():
             result[f"{term.form}{key}"] = scale * matrix.toarray()
     return result

@@ -63,8 +63,8 @@ class Form:
         ranks: rank of each field it couples. One entry: test and trial are the same field. Two:
             the first field tests, the second is differentiated, and the transposed block with the
             opposite sign stands in the second field's rows.
-        derivatives: order of the integrand in 1/length, so that lengths can be scaled out: its
-            number of derivatives, less the powers of lengths it is multiplied with in the model.
+        derivatives: total number of derivatives, so that lengths can be scaled out. A length the
+            model multiplies with (H of the stabilisation) is one in the user's units.
         integrand: ``f(u, v, w)`` as scikit-fem wants it; ``None`` for quadratic forms, which the
             model evaluates from the gradient operators.
         dims: dimensions of space in which it makes sense.
@@ -304,8 +304,7 @@ def _divergence(u: Any, v: Any, w: Any) -> Any:
     return v * div(u)
 
 
-# Two derivatives less the H^2 of the model: H is a length too, measured in reference lengths.
-@register_form("stabilisation", "stabilisation", ("scalar",), derivatives=0)
+@register_form("stabilisation", "stabilisation", ("scalar",), derivatives=2)
 def _stabilisation(u: Any, v: Any, w: Any) -> Any:
     return dot(grad(u), grad(v))
 

@@ -6,8 +6,8 @@ and Neumann data together make the load
 .. math:: \ell_i = \int_\Omega f \phi_i + \int_\Gamma g\, \phi_i .
 
 Identity kept: a field with a gauge has the constants in the kernel of its operator, so its load
-sums to zero, :math:`\sum_i \ell_i = 0`; and a factor of a symmetric term is finite and not
-negative.
+sums to zero, :math:`\sum_i \ell_i = 0`, unless a skew pair ties it to another field whose boundary
+data may take up the rest; and a factor of a symmetric term is finite and not negative.
 """
 
 from __future__ import annotations
@@ -102,9 +102,12 @@ def resolve_loads(
     """
     load = source_load(mesh, resolve_sources(problem, mesh, sources, rotation))
     load = load + neumann_loads(problem, mesh, neumann, rotation)
+    paired = {name for term in problem.terms if len(term.fields) == 2 for name in term.fields}
     for column, owner in enumerate(problem.component_fields):
         total, size = load[:, column].sum(), np.abs(load[:, column]).sum()
-        if owner.level == "gauge" and abs(total) > BALANCE * size:
+        if owner.level != "gauge" or owner.name in paired:
+            continue
+        if abs(total) > BALANCE * size:
             raise InputError(
                 f"the load of {problem.component_names[column]!r} sums to {total:.6g} (sizes to "
                 f"{size:.6g}), but its level is a gauge: no solution takes up a net load",

@@ -12,9 +12,10 @@ kappa and n derivatives becomes
 .. math:: \kappa\, s_f s_g\, l^{d-n} / e,
 
 rows and unknowns scaled alike (a congruence, which keeps symmetry and skewness), a source f of
-field f becomes s_f l^d f / e, Neumann data s_f l^{d-1} g / e; e is the energy scale. Lengths a form
-is multiplied with in the model (the partition length of the stabilisation) count against n. Fields
-are scaled, never shifted. A change of units changes none of these numbers.
+field f becomes s_f l^d f / e, Neumann data s_f l^{d-1} g / e; e is the energy scale. A length that
+the model multiplies with (H^2 of the stabilisation) is one in the user's units, l times its
+dimensionless value. Fields are scaled, never shifted. A change of units changes none of these
+numbers.
 
 Identity kept: the reduced system is never singular. A field that has no Dirichlet data declares
 ``gauge`` (its level is free and fixed by a zero mean), ``reaction`` (a learned r M0 u, r > 0) or is
