@@ -105,7 +105,7 @@ def _segments(mesh: Mesh, edges: ndarray) -> list[ndarray]:
 def _draw_surface(axes: Axes, mesh: Mesh, colours: dict[str, str]) -> None:
     names = [*colours.values(), UNLABELLED]  # -1 picks the last: no group
     normals = mesh.boundary_normals / np.linalg.norm(mesh.boundary_normals, axis=1, keepdims=True)
-    shade = 0.72 + 0.28 * (normals @ (_LIGHT / np.linalg.norm(_LIGHT)))
+    shade = 0.72 + 0.28 * np.abs(normals @ (_LIGHT / np.linalg.norm(_LIGHT)))  # both views lit
     base = np.array([to_rgb(colour) for colour in names])[mesh.group_index]
     surface = Poly3DCollection(
         list(mesh.points[mesh.boundary_facets]),
