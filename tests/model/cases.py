@@ -135,7 +135,7 @@ def _parabola(x: np.ndarray) -> np.ndarray:
 
 
 def flow() -> Case:
-    """Stokes flow around a hole: velocity on inlet and walls, its tangent and pressure at the outlet."""
+    """Stokes flow around a hole: velocity on the walls, its tangent and pressure at the outlet."""
     problem = Problem(
         name="flow",
         dim=2,

@@ -7,8 +7,8 @@ Algebra, per sample: how the solve ended; the margin
 A the linear backbone (known terms, eps K), Q the flux law's guarantee (structured law:
 :math:`(a_0 - \mathrm{Lip}(R)\,\bar q_f) L_{h,f}`): positive means exactly one solution
 (Browder-Minty); with a known quadratic term the statement is local and gives lambda_min of the
-Jacobian at the solution; conservation (fluxes cancel in pairs, each partition's balance closes); the
-defect of boundary values before they are written, and of the partition of unity.
+Jacobian at the solution; conservation (fluxes cancel in pairs, each partition's balance closes);
+the defect of boundary values before they are written, and of the partition of unity.
 
 Physics, apart from that and never under the same name: integrals of u.n over each group and the
 norm of the divergence for vector fields, and for known equations the flux or force through each
@@ -237,7 +237,7 @@ def physical_balance(sample: Sample, fields: Float[ndarray, "N F"]) -> PhysicalB
 def _reactions(
     sample: Sample, fields: Float[ndarray, "N F"]
 ) -> dict[str, dict[str, tuple[float, ...]]]:
-    """Flux or force through each group: the known equation tested with the group's hat functions."""
+    """Flux or force through each group: the known equation tested with its hat functions."""
     from geonew.model.terms import global_powers, term_plan
 
     problem = sample.problem

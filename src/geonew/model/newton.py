@@ -4,8 +4,8 @@ r"""Newton's method on a batch in which every sample has its own fate.
           \text{ the first that lowers } |G|.
 
 Start: the solution of the linear backbone. A sample is done when its residual is at most
-rtol times the size of its data plus atol, and the field moved by no more than ``field_tolerance`` in
-the step that led there (coefficients of nearly equal partitions are ill-determined, the field is
+rtol times the size of its data plus atol, and the field moved by no more than ``field_tolerance``
+in the step that led there (coefficients of nearly equal partitions are ill-determined, the field is
 not). Finished samples are frozen; failed ones keep their best iterate and say why. Nothing raises:
 a singular or non-finite system is a status of its own sample and leaves its batch mates alone.
 """
@@ -51,8 +51,8 @@ class Status(IntEnum):
                 "the weights of the model"
             ),
             Status.SINGULAR: (
-                "the Jacobian is singular: a field has no Dirichlet data, gauge or reaction, or two "
-                "partitions are identical"
+                "the Jacobian is singular: a field has no Dirichlet data, gauge or reaction, or "
+                "two partitions are identical"
             ),
         }[self]
 

@@ -1,8 +1,8 @@
 r"""What a flux law is: conditioned once per solve, evaluated many times.
 
-The learned flux enters the balance of partition i as :math:`\sum_j F_{ij}(u)`, F antisymmetric. A law
-turns context tokens and partitions into a :class:`Flux`, in which everything that does not depend on
-u is computed; the flux and its closed-form derivatives are then cheap.
+The learned flux enters the balance of partition i as :math:`\sum_j F_{ij}(u)`, F antisymmetric. A
+law turns context tokens and partitions into a :class:`Flux`, in which everything that does not
+depend on u is computed; the flux and its closed-form derivatives are then cheap.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ D the mask of components that both ends carry, and
 - h > 0 with a floor, symmetric, from partition embeddings;
 - A symmetric, A >= a0 I; :math:`B^\top c \tanh(B\,\cdot)`, c >= 0, the gradient of a convex
   potential: monotone, of any size;
-- T antisymmetric in (i, j), symmetric across components, projected so that its sum over j vanishes at
-  interior nodes: energy-neutral (advection, first-order coupling), of any size;
+- T antisymmetric in (i, j), symmetric across components, projected so that its sum over j vanishes
+  at interior nodes: energy-neutral (advection, first-order coupling), of any size;
 - R the paper's general part, with Lipschitz constant at most :math:`\rho = \kappa a_0 / q`.
 
 Identity kept (strong monotonicity): for v = u - w that vanishes on group nodes,
@@ -25,8 +25,8 @@ Two choices of our own. R is well-balanced: :math:`R(\delta, \bar u) = \rho[\bet
 \gamma \hat C (\tanh(\hat B_d \delta + \hat B_m \bar u) - \tanh(\hat B_m \bar u))]` vanishes
 with the difference, so constant states carry no flux and constant data return the constant; it is
 odd, as the paper's. And 1/lambda_max(D_h, L_h) = 1 - rho(D_h^{-1} H), H the interior weights, is
-bounded by the Collatz-Wielandt quotient :math:`\rho(D_h^{-1} H) \le \max_i (D_h^{-1} H x)_i / x_i` of
-a positive vector x after a few power steps: rigorous, cheap, and differentiable without an
+bounded by the Collatz-Wielandt quotient :math:`\rho(D_h^{-1} H) \le \max_i (D_h^{-1} H x)_i / x_i`
+of a positive vector x after a few power steps: rigorous, cheap, and differentiable without an
 eigenvector.
 """
 
@@ -145,7 +145,7 @@ class StructuredFlux:
         return torch.einsum("bfo,bog->bfgo", self.general, self.by_mean).flatten(1, 2)
 
     def monotonicity(self, backbone: Float[Tensor, "B FP FP"]) -> Monotonicity:
-        r"""Coefficient of L_h per component: :math:`a_0 - \mathrm{Lip}(R)(q + q_f^2/q)/2`, q the largest.
+        r"""Coefficient of L_h: :math:`a_0 - \mathrm{Lip}(R)(q + q_f^2/q)/2`, q the largest q_f.
 
         R couples components, so its share is bounded by
         :math:`\sqrt{\sum_f a_f} \sqrt{\sum_f q_f^2 a_f} \le \sum_f (q + q_f^2/q)/2\, a_f`,
@@ -286,7 +286,7 @@ def project_neutral(
 
     On the live subgraph of a pair of components, with n nodes, n_b of them groups, and
     :math:`d_i = \sum_j T_{ij}`: subtract :math:`(t_i - t_j)/n` with t = d inside and
-    :math:`-\sum_{interior} d / n_b` on group nodes. (Masking after projecting would break the sums.)
+    :math:`-\sum_{interior} d / n_b` on group nodes. (Masked after projecting, the sums would break.)
     """
     P = partitions.graph.partitions
     both = partitions.live[:, :, None] * partitions.live[:, None]  # (B, F, F, n)
