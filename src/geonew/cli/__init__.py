@@ -16,10 +16,10 @@ import sys
 from collections.abc import Sequence
 
 from geonew import __version__
-from geonew.cli import mesh
+from geonew.cli import features, mesh
 from geonew.errors import GeoNeWError
 
-MODULES = (mesh,)
+MODULES = (mesh, features)
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
