@@ -15,8 +15,8 @@ from geonew.fem.forms import Form, assemble_form, check_kind, known_form, regist
 from geonew.mesh import Mesh
 
 SYMMETRIC = {
-    "diffusion": "vector",
-    "mass": "vector",
+    "diffusion": "scalar",
+    "mass": "scalar",
     "strain": "vector",
     "deviatoric": "vector",
     "div_div": "vector",
