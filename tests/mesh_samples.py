@@ -36,7 +36,7 @@ def msh4(mesh: Mesh, binary: bool, loose: bool = False) -> bytes:
         out.write(words.encode() + b"\n")
 
     def close(words):
-        line(("\n" if binary else "\n") + words)
+        line("\n" + words)
 
     d, names = mesh.dim, list(mesh.groups)
     line(f"$MeshFormat\n4.1 {int(binary)} 8")
@@ -92,9 +92,9 @@ def by_meshio(mesh: Mesh, path: Path, file_format: str, data: str = "tags", **op
     facet, cell = KIND[mesh.dim]
     points = np.zeros((mesh.n_nodes, 3))
     points[:, : mesh.dim] = mesh.points
-    cells = [(facet, np.concatenate(tables)), (cell, mesh.cells)]
+    cells: list = [(facet, np.concatenate(tables)), (cell, mesh.cells)]
     arrays = [tags, np.full(mesh.n_cells, len(tables) + 1, dtype=np.int32)]
-    cell_data = {data: arrays}
+    cell_data: dict = {data: arrays}
     if file_format == "gmsh22":
         cell_data = {"gmsh:physical": arrays, "gmsh:geometrical": arrays}
     with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():

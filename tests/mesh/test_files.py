@@ -256,8 +256,14 @@ def test_unreadable_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("suffix", "looks"),
-    [(".vtk", "legacy VTK file, but like a VTK XML"), (".msh", "Gmsh file, but like a VTK XML")]
-    + [(".inp", "Abaqus file"), (".xdmf", "XDMF"), (".bdf", "Nastran"), (".mesh", "Medit")],
+    [
+        (".vtk", "legacy VTK file, but like a VTK XML"),
+        (".msh", "Gmsh file, but like a VTK XML"),
+        (".inp", "Abaqus file, but like a VTK XML"),
+        (".xdmf", "XDMF file"),
+        (".bdf", "Nastran file"),
+        (".mesh", "Medit file"),
+    ],
 )
 def test_content_that_contradicts_the_extension(suffix, looks, tmp_path):
     write_mesh(tmp_path / "mesh.vtu", square())
@@ -334,11 +340,11 @@ def test_messages_of_the_mesh_name_the_file(tmp_path):
     path = tmp_path / "mesh.msh"
     write_mesh(path, square())
     path.write_text(path.read_text().replace("\n1 0 0 0\n", "\n1 nan 0 0\n"))
-    with pytest.raises(MeshError, match="mesh.msh: 1 of 81 nodes have non-finite coordinates"):
+    with pytest.raises(MeshError, match=r"mesh.msh: 1 of 81 nodes have non-finite coordinates"):
         read_mesh(path)
     surface = tmp_path / "surface.obj"
     surface.write_text("v 0 0 0\nv 1 0 0\nv 1 1 1\nv 0 1 0\nf 1 2 3\nf 1 3 4\n")
-    with pytest.raises(MeshError, match="surface.obj: the cells form a surface in space"):
+    with pytest.raises(MeshError, match=r"surface.obj: the cells form a surface in space"):
         read_mesh(surface)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from geonew.errors import MeshError
-from geonew.mesh import Mesh, read_mesh, write_mesh
+from geonew.mesh import BoundaryComponent, Mesh, read_mesh, write_mesh
 from mesh_samples import bdf, by_meshio, inp, msh4
 from zoo import ZOO
 
@@ -95,7 +95,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 def run(count: int, seed: int, folder: Path) -> dict[str, int]:
     rng = random.Random(seed)
     files = originals(folder)
-    outcome = {"mesh": 0, "error": 0}
+    outcome = {"mesh": 0, "error": 0, "nameless": 0}
     before = signal.signal(signal.SIGALRM, _too_long)
     try:
         for number in range(count):
@@ -109,8 +109,7 @@ def run(count: int, seed: int, folder: Path) -> dict[str, int]:
                 assert mesh.groups
                 outcome["mesh"] += 1
             except MeshError as error:
-                assert str(path) in str(error)
-                outcome["error"] += 1
+                outcome["error" if str(path) in str(error) else "nameless"] += 1
             except BaseException as error:
                 keep = folder / f"failure{number}{suffix}"
                 path.rename(keep)
@@ -127,10 +126,9 @@ def test_sound_files_are_read(tmp_path):
     for number, (suffix, data) in enumerate(originals(tmp_path)):
         path = tmp_path / f"sound{number}{suffix}"
         path.write_bytes(data)
-        try:
-            read_mesh(path)
-        except MeshError as error:  # surfaces without names, and bulk data without numbers
-            assert "names no boundary group" in str(error)
+        # a rule, because some of these formats cannot hold names
+        mesh = read_mesh(path, labels={"all": BoundaryComponent(0)})
+        assert len(mesh.groups["all"]) >= 3
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -139,3 +137,4 @@ def test_damaged_files(seed, tmp_path):
     outcome = run(200, seed, tmp_path)
     assert outcome["mesh"] >= 10  # some damage is harmless: the files are not all rejected
     assert outcome["error"] >= 100
+    assert outcome["nameless"] == 0

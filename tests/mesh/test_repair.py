@@ -73,8 +73,11 @@ def test_hexahedra_split_conformingly_whatever_the_numbering(seed):
 def test_mixed_solid_cells_split_conformingly(seed):
     """A hexahedron, a wedge on its side and a pyramid on top share quadrilaterals."""
     points = np.array(
-        [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]
-        + [[2, 0.5, 0], [2, 0.5, 1], [0.5, 0.5, 2]],
+        [
+            *([0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]),
+            *([0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]),
+            *([2, 0.5, 0], [2, 0.5, 1], [0.5, 0.5, 2]),
+        ],
         dtype=float,
     )
     order = np.random.default_rng(seed).permutation(len(points))
@@ -183,7 +186,7 @@ def test_cracks_stay_open_unless_asked():
 
 def test_plates_side_by_side_are_joined_within_tolerance():
     mesh = square()
-    beside = mesh.points + [1 + 1e-11, 0]
+    beside = mesh.points + np.array([1 + 1e-11, 0])
     cells = np.concatenate([mesh.cells, mesh.cells + mesh.n_nodes])
     raw = RawMesh(np.concatenate([mesh.points, beside]), [("triangle", cells)])
     joined = clean(raw)
