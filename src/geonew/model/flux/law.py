@@ -8,7 +8,7 @@ depend on u is computed; the flux and its closed-form derivatives are then cheap
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -69,6 +69,7 @@ class Monotonicity:
     remark: str
 
 
+@runtime_checkable
 class Flux(Protocol):
     """A law conditioned on a batch of samples."""
 
