@@ -64,7 +64,6 @@ def originals(folder: Path) -> list[tuple[str, bytes]]:
             by_meshio(mesh, path, format_name, "medit:ref", **options)
             files.append((suffix, path.read_bytes()))
     files.append((".obj", b"v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3\nf 1 3 4\n"))
-    files.append((".off", b"OFF\n4 2 0\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n3 0 1 2\n3 0 2 3\n"))
     return files
 
 

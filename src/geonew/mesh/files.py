@@ -54,7 +54,7 @@ _NOT_TAGS = ("gmsh:geometrical", "vtkOriginalCellIds", "GlobalElementId", "vtkGh
 # meshio's text readers that take an open file: they get one that cannot be read for ever.
 _TEXT = ("nastran", "obj", "avsucd", "netgen", "tecplot", "permas", "wkt")
 # meshio's readers of these loop for ever on damaged files; they hold surfaces or are rare.
-_REFUSED = (".node", ".ele", ".wkt", ".mdpa", ".ply", ".f3grid", ".svg")
+_REFUSED = (".node", ".ele", ".wkt", ".mdpa", ".ply", ".off", ".f3grid", ".svg")
 _HDF5 = (".med", ".cgns", ".h5m", ".hmf", ".e", ".exo", ".ex2")
 # Each family of files, how it is recognised, and the extensions it may have.
 _SIGNATURES = (
@@ -65,6 +65,7 @@ _SIGNATURES = (
     ("Abaqus", re.compile(rb"^\s*\*(?:NODE|HEADING)\b", re.I | re.M), (".inp",)),
     ("Nastran", re.compile(rb"^(?:BEGIN BULK|GRID[\s*,])", re.M), (".bdf", ".nas", ".fem")),
     ("HDF5", re.compile(rb"\A\x89HDF"), (".med", ".cgns", ".h5m", ".hmf", ".e", ".exo", ".ex2")),
+    ("Fluent", re.compile(rb"\A\s*\(0 "), (".cas",)),
     ("Medit", re.compile(rb"^\s*MeshVersionFormatted", re.M), (".mesh",)),
 )
 _one_reader = threading.Lock()  # redirecting output and warnings concerns the whole process
@@ -118,7 +119,7 @@ def _read_raw(path: Path) -> RawMesh:
     data = _content(path)
     suffix = path.suffix.lower()
     try:
-        if suffix == ".msh" and b"$MeshFormat" in data[:HEADER_BYTES]:
+        if suffix == ".msh":
             return read_msh(data)
         if suffix == ".inp":
             return read_inp(data)
@@ -163,13 +164,11 @@ def _content(path: Path) -> bytes:
             other = [
                 f for f, s, e in _SIGNATURES if suffix not in e and s.search(data[:HEADER_BYTES])
             ]
-            ansys = suffix == ".msh" and data.lstrip().startswith(b"(")
-            if not ansys:
-                raise MeshFileError(
-                    f"does not look like a {family} file"
-                    + (f", but like a {other[0]} file" if other else ""),
-                    "give the file the extension of its format, or export it again",
-                )
+            raise MeshFileError(
+                f"does not look like a {family} file"
+                + (f", but like a {other[0]} file" if other else ""),
+                "give the file the extension of its format, or export it again",
+            )
     return data
 
 
@@ -210,9 +209,7 @@ def _read_meshio(path: Path, data: bytes) -> RawMesh:
         for name in names
         if path.name.lower().endswith(extension)
     ]
-    if path.suffix.lower() == ".msh":
-        formats = ["ansys"]
-    elif path.suffix.lower() == ".dat" and _SIGNATURES[5][1].search(data):
+    if path.suffix.lower() == ".dat" and _SIGNATURES[5][1].search(data):
         formats = ["nastran"]
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(said):

@@ -274,10 +274,12 @@ def _check_manifold(mesh: Mesh) -> None:
             f"{facets[bad[0]].tolist()} with {count[bad[0]]} cells",
             "the cells overlap or are listed twice; remove the duplicates and export again",
         )
-    distinct = len(np.unique(np.sort(mesh.cells, axis=1), axis=0))
-    if distinct != mesh.n_cells:  # a lone cell listed twice has no facet with more than two cells
+    rows = np.sort(mesh.cells, axis=1)
+    rows = rows[np.lexsort(rows.T)]
+    repeated = int((rows[1:] == rows[:-1]).all(axis=1).sum())
+    if repeated:  # a lone cell listed twice has no facet with more than two cells
         raise MeshError(
-            f"{mesh.n_cells - distinct} cells are listed twice",
+            f"{repeated} cells are listed twice",
             "remove the duplicates and export again",
         )
     parts = _components(mesh.n_nodes, mesh.edges)

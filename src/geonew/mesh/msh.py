@@ -39,6 +39,11 @@ def read_msh(data: bytes) -> RawMesh:
     """What a ``.msh`` file holds; damaged content raises :class:`MeshFileError` or ValueError."""
     sections = _sections(data)
     version, binary, size, swap = _format(sections)
+    if "ParametricNodes" in sections:
+        raise MeshFileError(
+            "the .msh file has parametric nodes in version 2.2, which are not read",
+            "export again with Mesh.SaveParametric = 0, or in version 4.1",
+        )
     if "Nodes" not in sections or "Elements" not in sections:
         raise MeshFileError(
             "the .msh file has no section $Nodes or no section $Elements",

@@ -207,10 +207,10 @@ def _merged(points: ndarray, blocks: Cells, merge: str, notes: list[str]) -> nda
 def _coinciding(points: ndarray) -> Int[ndarray, "_ 2"]:
     """Pairs of points at the same place, up to :data:`SAME_PLACE` of the extent."""
     radius = SAME_PLACE * float(np.linalg.norm(np.ptp(points, axis=0)))
-    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
-    exact = first[inverse.ravel()]
-    twins = np.flatnonzero(exact != np.arange(len(points)))
-    pairs = [np.stack([exact[twins], twins], axis=1)]
+    order = np.lexsort(points.T)
+    repeats = (points[order[1:]] == points[order[:-1]]).all(axis=1)
+    pairs = [np.stack([order[:-1][repeats], order[1:][repeats]], axis=1)]
+    first = order[np.concatenate([[True], ~repeats])]
     distinct = points[first] - points.min(axis=0)
     tree = KDTree(distinct)
     close = int(tree.count_neighbors(tree, radius)) - len(distinct)
