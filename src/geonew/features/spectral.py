@@ -20,17 +20,17 @@ number of eigenvalues below the cut is compared with the inertia of :math:`K - \
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 from numpy import ndarray
 from scipy.sparse import csc_array, csr_array
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
+from scipy.sparse.linalg import splu
 
-from geonew.errors import FeatureError, SolverError
+from geonew.errors import FeatureError
 from geonew.fem.dirichlet import DirichletSolver
+from geonew.fem.lanczos import lowest_eigenpairs
 
 # Eigenvalues closer than this (relative) may be one multiple eigenvalue, split by the mesh.
 GAP = 1e-3
@@ -38,12 +38,6 @@ GAP = 1e-3
 EXTRA_PAIRS = 8
 # With fewer interior nodes than this a dense solve is as fast, and cannot miss a pair.
 DENSE_BELOW = 300
-# Relative accuracy of the eigenvalues; eigenvectors across a gap of 1e-3 then agree to about 1e-8.
-TOLERANCE = 1e-11
-# Krylov vectors per wanted pair; measured: 1.8 is fastest from 4 to 64 thousand nodes.
-KRYLOV_RATIO = 1.8
-# Attempts with another start vector when a pair was missed.
-ATTEMPTS = 4
 # e^{-lambda t} = 10^{-4} at both ends of Sun's range.
 DECAY = 4 * np.log(10.0)
 
@@ -110,39 +104,15 @@ def heat_kernel_signature(
 def _krylov(
     solver: DirichletSolver, mass: csr_array, count: int, wanted: int
 ) -> tuple[ndarray, ndarray, int]:
-    """Shift-invert Lanczos at 0 with a fixed start vector, checked by inertia."""
-    size = solver.free.size
-    make_operator: Any = LinearOperator  # its type stub describes another constructor
-    inverse = make_operator((size, size), matvec=solver.factor.solve, dtype=np.float64)
-    for attempt in range(ATTEMPTS):
-        # Uniform entries reach every eigenvector; a constant would miss all odd ones by symmetry.
-        start = np.random.default_rng(attempt).uniform(0.5, 1.5, size)
-        try:
-            values, vectors = eigsh(
-                solver.matrix,
-                k=wanted,
-                M=mass,
-                sigma=0.0,
-                OPinv=inverse,
-                v0=start,
-                ncv=min(size, int((KRYLOV_RATIO + attempt) * wanted)),
-                tol=TOLERANCE,  # pyright: ignore[reportArgumentType]
-            )
-        except ArpackNoConvergence as error:
-            raise SolverError(
-                f"only {len(error.eigenvalues)} of {wanted} Dirichlet eigenpairs converged on "
-                f"{size} interior nodes",
-                "check the mesh for nearly flat cells, or ask for fewer eigenpairs",
-            ) from error
-        order = np.argsort(values)
-        values, vectors = values[order], vectors[:, order]
+    """Inverse Lanczos from a fixed start vector, no pair missed by the count of negative pivots."""
+    matrix = csr_array(solver.matrix)
+
+    def complete(values: ndarray) -> bool:
         keep = _cut(values, count, complete=False)
-        if _count_below(solver.matrix, mass, np.sqrt(values[keep - 1] * values[keep])) == keep:
-            return values, vectors, keep
-    raise SolverError(
-        f"the Lanczos method missed Dirichlet eigenpairs of {size} interior nodes {ATTEMPTS} times",
-        "the mesh has eigenvalues of high multiplicity; perturb it, or ask for fewer eigenpairs",
-    )
+        return _count_below(solver.matrix, mass, np.sqrt(values[keep - 1] * values[keep])) == keep
+
+    values, vectors = lowest_eigenpairs(solver.factor.solve, matrix, mass, wanted, complete)
+    return values, vectors, _cut(values, count, complete=False)
 
 
 def _cut(values: ndarray, count: int, *, complete: bool) -> int:

@@ -171,6 +171,7 @@ def _colours(values: ndarray) -> ScalarMappable:
 
 def _draw(axes: Axes, section: _Section, nodal: ndarray, colours: ScalarMappable) -> None:
     x, y = section.points.T
+    low, high = colours.get_clim()
     axes.tripcolor(
         x,
         y,
@@ -178,8 +179,8 @@ def _draw(axes: Axes, section: _Section, nodal: ndarray, colours: ScalarMappable
         triangles=section.cells,
         shading="gouraud",
         cmap=colours.cmap,
-        vmin=colours.norm.vmin,
-        vmax=colours.norm.vmax,
+        vmin=low,
+        vmax=high,
     )
     axes.add_collection(LineCollection(list(section.outline), colors="black", lw=0.7))
     width = np.ptp(section.points, axis=0)
