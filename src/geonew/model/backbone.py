@@ -1,7 +1,7 @@
 r"""The linear backbone: known terms and artificial diffusion, projected on the reduced space.
 
-.. math:: (A u + a)_i = \sum_t \kappa_t\, a_t(u_h, \psi_i) + \varepsilon \int \nabla\psi_i\cdot\nabla u_h
-          + r \int \psi_i u_h + \sigma\, m_i\, m^\top u - \mathrm{load}_i
+.. math:: (A u + a)_i = \sum_t \kappa_t\, a_t(u_h, \psi_i)
+          + \varepsilon \int \nabla\psi_i\cdot\nabla u_h + r \int \psi_i u_h + \sigma\, m_i\, m^\top u - \mathrm{load}_i
 
 with u_h = c E + sum u_i psi_i, so that the lift contributes the constant a. Epsilon acts on
 components without a symmetric known term, r > 0 (learned) on ``reaction`` fields, and the rank-one
@@ -128,7 +128,7 @@ class Backbone(nn.Module):
             gram = r * products(MASS, f, f)
             add(f, f, (gram[:, :P, :P] + gram[:, :P, :P].mT) / 2, gram[:, :P, P])
         for f in self.gauged:
-            masses = (batch.mass[:, None] @ space.interior[:, :, f])[:, 0]  # (B, P)
+            masses = (batch.mass[:, None] @ space.components[f])[:, 0, :P]
             masses = masses / masses.sum(-1, keepdim=True)
             outer = masses[:, :, None] * masses[:, None]
             if (f, f) in blocks:  # of the size of the block it completes
@@ -140,7 +140,7 @@ class Backbone(nn.Module):
         nothing = space.trial.new_zeros(batch.size, P)
         constant = torch.stack([constants.get(f, nothing) for f in range(F)], dim=1)
         load = torch.stack(
-            [(batch.load[:, None, :, f] @ space.interior[:, :, f])[:, 0] for f in range(F)], dim=1
+            [(batch.load[:, None, :, f] @ space.components[f])[:, 0, :P] for f in range(F)], dim=1
         )
         matrix = torch.stack(rows, dim=1).unflatten(1, (F, F))
         return LinearSystem(matrix, constant - load)
@@ -150,22 +150,23 @@ class _Products:
     """Gram matrices trial_f^T A trial_g; each sparse product is made once."""
 
     def __init__(self, space: ReducedSpace, batch: Batch) -> None:
-        self.trial, self.batch = space.trial, batch
-        self._all: dict[int, Tensor] = {}
+        self.trial, self.components, self.batch = space.trial, space.components, batch
+        self._all: dict[int, tuple[Tensor, ...]] = {}
         self._one: dict[tuple[int, int], Tensor] = {}
 
-    def __call__(self, matrix: int, test: int, trial: int) -> Float[Tensor, "B P+1 P+1"]:
-        return self.trial[:, :, test].mT @ self._applied(matrix, trial)
+    def __call__(self, matrix: int, test: int, trial: int) -> Float[Tensor, "B Q Q"]:
+        return self.components[test].mT @ self._applied(matrix, trial)
 
-    def _applied(self, matrix: int, component: int) -> Float[Tensor, "B N P+1"]:
+    def _applied(self, matrix: int, component: int) -> Float[Tensor, "B N Q"]:
         B, N, F, Q = self.trial.shape
         operator = self.batch.operators[matrix]
         if matrix in (STIFFNESS, MASS):  # used by most components: all of them in one product
             if matrix not in self._all:
-                self._all[matrix] = (operator @ self.trial.reshape(B * N, F * Q)).view(B, N, F, Q)
-            return self._all[matrix][:, :, component]
+                product = operator @ self.trial.reshape(B * N, F * Q)
+                self._all[matrix] = product.view(B, N, F, Q).unbind(2)
+            return self._all[matrix][component]
         key = (matrix, component)
         if key not in self._one:
-            flat = self.trial[:, :, component].reshape(B * N, Q)
+            flat = self.components[component].reshape(B * N, Q)
             self._one[key] = (operator @ flat).view(B, N, Q)
         return self._one[key]

@@ -3,7 +3,8 @@ r"""The balance law on the reduced space: what a prediction solves.
 .. math:: G(u)_i = (A u + a)_i + N_i(u) + \sum_j F_{ij}(u) = 0 \quad \text{for interior } i,
 
 A u + a the linear backbone (known terms, lift, load), N known quadratic terms (convection), F the
-learned flux on the graph whose group nodes carry the mean of their data.
+learned flux on the graph whose group nodes carry the mean of their data. The flux's linear part is
+folded into one matrix with A; what remains to be evaluated in a Newton step is small.
 
 Identity kept (conservation): fluxes cancel in pairs, so the sum of all balances, group nodes
 included, is the sum of the backbone's balances alone.
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from geonew.model.backbone import LinearSystem, flatten_blocks
 from geonew.model.convection import Convection
-from geonew.model.flux.law import EdgeJacobian, Flux
+from geonew.model.flux.law import EdgeJacobian, Flux, linear_flux
 from geonew.model.graph import FluxGraph
 
 
@@ -32,6 +33,7 @@ class Balance:
         flux: the conditioned law; none leaves the backbone alone.
         graph: the flux graph.
         group_value: fixed values of the group nodes.
+        matrix, constant: everything linear, backbone and flux.
         convection: known quadratic terms.
 
     """
@@ -40,42 +42,67 @@ class Balance:
     flux: Flux | None
     graph: FluxGraph
     group_value: Float[Tensor, "B F G"]
+    matrix: Float[Tensor, "B FP FP"]
+    constant: Float[Tensor, "B F P"]
     convection: tuple[Convection, ...] = ()
 
-    def nodes(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B F P+G"]:
+    def nodes(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B F V"]:
         """Values on all nodes of the flux graph."""
         return torch.cat([u, self.group_value], dim=-1)
 
     def residual(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B F P"]:
         """G(u)."""
-        r = self.linear.residual(u)
+        r = self._linear_residual(u)
         for term in self.convection:
             r = term.add_residual(r, u)
         if self.flux is not None:
-            r = r + self._interior(self.flux.edge_flux(self.nodes(u)))
+            r = r + self._interior(self.flux.nonlinear(self.nodes(u)))
         return r
 
     def linearise(
         self, u: Float[Tensor, "B F P"]
     ) -> tuple[Float[Tensor, "B F P"], Float[Tensor, "B FP FP"]]:
         """G(u) and its Jacobian."""
-        r, blocks = self.linear.residual(u), self.linear.matrix
-        for term in self.convection:
-            r, blocks = term.add_residual(r, u), term.add_jacobian(blocks, u)
+        r, J = self._linear_residual(u), self.matrix
+        if self.convection:
+            blocks = torch.zeros_like(self.linear.matrix)
+            for term in self.convection:
+                r, blocks = term.add_residual(r, u), term.add_jacobian(blocks, u)
+            J = J + flatten_blocks(blocks)
         if self.flux is not None:
-            flux, derivative = self.flux.linearise(self.nodes(u))
+            flux, derivative = self.flux.linearise_nonlinear(self.nodes(u))
             r = r + self._interior(flux)
             if isinstance(derivative, EdgeJacobian):
                 derivative = self.graph.balance_jacobian(
                     derivative.by_difference, derivative.by_mean
                 )
-            blocks = blocks + derivative
-        return r, flatten_blocks(blocks)
+            J = J + flatten_blocks(derivative)
+        return r, J
 
     def scale(self) -> Float[Tensor, "B"]:
         """Size of the data in the balances, against which a residual is judged."""
-        start = torch.zeros_like(self.linear.constant)
-        return self.residual(start).flatten(1).norm(dim=1)
+        return self.constant.flatten(1).norm(dim=1)
+
+    def _linear_residual(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B F P"]:
+        constant = self.constant.flatten(1)[..., None]
+        return torch.baddbmm(constant, self.matrix, u.flatten(1)[..., None]).view_as(u)
 
     def _interior(self, flux: Float[Tensor, "B F E"]) -> Float[Tensor, "B F P"]:
-        return self.graph.balance(flux)[..., : self.graph.partitions]
+        return self.graph.interior_balance(flux)
+
+
+def assemble_balance(
+    linear: LinearSystem,
+    flux: Flux | None,
+    graph: FluxGraph,
+    group_value: Float[Tensor, "B F G"],
+    convection: tuple[Convection, ...] = (),
+) -> Balance:
+    """The balance law, the flux's linear part folded into the backbone's matrix."""
+    matrix, constant = linear.matrix, linear.constant
+    part = None if flux is None else flux.linear_part()
+    if part is not None:
+        matrix = matrix + graph.balance_jacobian(part.by_difference, part.by_mean)
+        at_rest = torch.cat([torch.zeros_like(constant), group_value], dim=-1)
+        constant = constant + graph.interior_balance(linear_flux(part, graph, at_rest))
+    return Balance(linear, flux, graph, group_value, flatten_blocks(matrix), constant, convection)

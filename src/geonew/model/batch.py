@@ -1,12 +1,12 @@
 r"""From NumPy to torch: several samples as one padded batch.
 
 This is the one place where arrays become tensors and the only padding code. Node arrays are padded
-to the longest sample; sparse fine operators become one block-diagonal CSR matrix per operator, whose
-padding rows are empty. Hence padding carries no mass, no load and no matrix entry, and reduced
-quantities, which are all sums over nodes with such weights, never see it.
+to the longest sample; sparse fine operators become one block-diagonal CSR matrix each, whose padding
+rows are empty. Hence padding carries no mass, no load and no matrix entry, and reduced quantities,
+which are all sums over nodes with such weights, never see it.
 
-Reduced algebra runs in float64 whatever the model's precision (DESIGN: float32 projections of K have
-negative eigenvalues), so operators, lift and loads are float64 here; only tokens follow the model.
+Reduced algebra runs in float64 whatever the model's precision (K projected in float32 has negative
+eigenvalues), so operators, lift and loads are float64 here; only tokens follow the model.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class SparseOperator:
         return _SparseProduct.apply(self.matrix, self.transpose, x)  # type: ignore[return-value]
 
     def to(self, device: torch.device | str) -> SparseOperator:
+        """The same matrix on another device."""
         matrix = self.matrix.to(device)
         symmetric = self.transpose is self.matrix
         return SparseOperator(matrix, matrix if symmetric else self.transpose.to(device))

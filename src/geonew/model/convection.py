@@ -32,8 +32,8 @@ class Convection:
     """
 
     first: int
-    basis: Float[Tensor, "B d N P+1"]
-    slopes: Float[Tensor, "B d d N P+1"]  # component, direction
+    basis: Float[Tensor, "B d N Q"]
+    slopes: Float[Tensor, "B d d N Q"]  # component, direction
     coefficient: Float[Tensor, "B"]
 
     def add_residual(

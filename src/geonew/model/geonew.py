@@ -29,7 +29,7 @@ from geonew.errors import FeatureError, InputError
 from geonew.features import FeatureSpec
 from geonew.mesh import Mesh
 from geonew.model.backbone import Backbone
-from geonew.model.balance import Balance
+from geonew.model.balance import Balance, assemble_balance
 from geonew.model.batch import Batch, collate
 from geonew.model.config import ModelConfig
 from geonew.model.convection import convective_term
@@ -155,7 +155,8 @@ class GeoNeW(nn.Module):
         flux = None
         if self.law is not None:
             flux = self.law.condition(encoding.flux_context, partitions, linear)
-        return Balance(linear, flux, self.graph, batch.group_value, self._convection(space, batch))
+        convection = self._convection(space, batch)
+        return assemble_balance(linear, flux, self.graph, batch.group_value, convection)
 
     def forward(
         self,
@@ -204,7 +205,7 @@ class GeoNeW(nn.Module):
         space = self.reduce(replace(output.encoding, nodes=z), batch)
         return space.field(output.u)
 
-    # -- for users -----------------------------------------------------------------------------------
+    # -- for users -------------------------------------------------------------------------------
 
     @overload
     def predict(
@@ -283,15 +284,15 @@ class GeoNeW(nn.Module):
     def collate(
         self, samples: Sequence[Sample], draw: tuple[int, int, Sequence[int]] | None = None
     ) -> Batch:
-        """A batch for this model, on its device; ``draw`` as in :func:`geonew.model.batch.collate`."""
+        """A batch for this model, on its device; ``draw`` as in :mod:`geonew.model.batch`."""
         for sample in samples:
             if sample.columns != self.columns:
                 missing = [c for c in self.columns if c not in sample.columns]
                 extra = [c for c in sample.columns if c not in self.columns]
                 raise FeatureError(
                     f"the sample's features do not fit the model: missing {missing}, extra {extra}",
-                    "use the model's own FeatureSpec; a mesh without a well-defined frame cannot be "
-                    "used with a model that reads components in the frame",
+                    "use the model's own FeatureSpec; a model that reads components in the frame "
+                    "cannot take a mesh without a well-defined frame",
                 )
         weight = self.token_mean
         batch = collate(
@@ -307,7 +308,7 @@ class GeoNeW(nn.Module):
         self.token_mean.copy_(torch.from_numpy(mean))
         self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, scale)))
 
-    # -- parts ---------------------------------------------------------------------------------------
+    # -- parts -----------------------------------------------------------------------------------
 
     def _normalised(self, batch: Batch) -> Float[Tensor, "B N C"]:
         return (batch.tokens - self.token_mean) / self.token_scale
@@ -316,17 +317,18 @@ class GeoNeW(nn.Module):
         """Embeddings of partitions and groups: means of node embeddings, weighted by their rows."""
         dtype = encoding.nodes.dtype
         groups = space.group_rows.sum(2) / batch.live.sum(1).clamp_min(1.0)[:, None]
-        rows = torch.cat([space.interior.mean(2), groups], dim=-1) * batch.mass[..., None]
+        inside = space.trial.mean(2)[..., :-1]
+        rows = torch.cat([inside, groups], dim=-1) * batch.mass[..., None]
         total = rows.sum(1)[..., None] + torch.finfo(torch.float32).tiny
         embedding = (rows.to(dtype).mT @ encoding.nodes) / total.to(dtype)
-        inside = batch.live.new_ones(*batch.live.shape[:2], space.partitions)
+        ones = batch.live.new_ones(*batch.live.shape[:2], space.partitions)
         floating = (batch.live.sum(-1) == 0).to(batch.live.dtype)
-        return Partitions(embedding, torch.cat([inside, batch.live], -1), floating, self.graph)
+        return Partitions(embedding, torch.cat([ones, batch.live], -1), floating, self.graph)
 
     def _learned_load(
         self, encoding: Encoding, partitions: Partitions, space: ReducedSpace, batch: Batch
     ) -> Float[Tensor, "B F P"]:
-        """A learned density times each partition's mass; without net load where there is a gauge."""
+        """A learned density times each partition's mass; no net load where there is a gauge."""
         assert self.source is not None
         inside = partitions.embedding[:, : space.partitions]
         context = encoding.source_context.mean(1, keepdim=True).expand_as(inside)

@@ -27,8 +27,10 @@ class FluxGraph(nn.Module):
 
     tail: Int[Tensor, "E"]
     head: Int[Tensor, "E"]
-    divergence: Float[Tensor, "E P+G"]
-    magnitude: Float[Tensor, "E P+G"]
+    divergence: Float[Tensor, "E V"]
+    magnitude: Float[Tensor, "E V"]
+    pairing: Float[Tensor, "V E2"]
+    layout: Int[Tensor, "PP"]
 
     def __init__(self, partitions: int, groups: int) -> None:
         super().__init__()
@@ -45,11 +47,24 @@ class FluxGraph(nn.Module):
         self.register_buffer("head", j, persistent=False)
         self.register_buffer("divergence", divergence, persistent=False)
         self.register_buffer("magnitude", divergence.abs(), persistent=False)
+        self.register_buffer(
+            "pairing",
+            torch.cat([divergence, divergence.abs() / 2]).mT.contiguous(),
+            persistent=False,
+        )
+        # Where an interior matrix entry stands among [edges i->j, edges j->i, nodes].
+        P, inside = partitions, j < partitions
+        layout = torch.empty(P, P, dtype=torch.int64)
+        layout[i[inside], j[inside]] = edge[inside]
+        layout[j[inside], i[inside]] = edge[inside] + len(i)
+        layout.diagonal().copy_(torch.arange(P) + 2 * len(i))
+        self.register_buffer("layout", layout.flatten(), persistent=False)
 
     def _apply(self, fn, recurse=True):  # type: ignore[override]
         """Follow the module to another device, never to another precision."""
         super()._apply(fn, recurse)
-        self.divergence, self.magnitude = self.divergence.double(), self.magnitude.double()
+        for name in ("divergence", "magnitude", "pairing"):
+            setattr(self, name, getattr(self, name).double())
         return self
 
     @property
@@ -57,17 +72,26 @@ class FluxGraph(nn.Module):
         """Number of edges E."""
         return len(self.tail)
 
-    def difference(self, u: Float[Tensor, "B F P+G"]) -> Float[Tensor, "B F E"]:
+    def difference(self, u: Float[Tensor, "B F V"]) -> Float[Tensor, "B F E"]:
         """u_i - u_j."""
         return u @ self.divergence.mT
 
-    def mean(self, u: Float[Tensor, "B F P+G"]) -> Float[Tensor, "B F E"]:
+    def mean(self, u: Float[Tensor, "B F V"]) -> Float[Tensor, "B F E"]:
         """(u_i + u_j) / 2."""
         return u @ (0.5 * self.magnitude.mT)
 
-    def balance(self, flux: Float[Tensor, "B F E"]) -> Float[Tensor, "B F P+G"]:
+    def pair(self, u: Float[Tensor, "B F V"]) -> Float[Tensor, "B F2 E"]:
+        """Differences of all components, then means of all components."""
+        B, F, _ = u.shape
+        return (u @ self.pairing).view(B, F, 2, -1).transpose(1, 2).reshape(B, 2 * F, -1)
+
+    def balance(self, flux: Float[Tensor, "B F E"]) -> Float[Tensor, "B F V"]:
         """Net flux out of each node, -d0^T F."""
         return flux @ self.divergence
+
+    def interior_balance(self, flux: Float[Tensor, "B F E"]) -> Float[Tensor, "B F P"]:
+        """Net flux out of each interior node."""
+        return flux @ self.divergence[:, : self.partitions]
 
     def balance_jacobian(
         self, by_difference: Float[Tensor, "B F F E"], by_mean: Float[Tensor, "B F F E"]
@@ -78,23 +102,17 @@ class FluxGraph(nn.Module):
         row i gets Jd + Jm/2 in column i and -Jd + Jm/2 in column j, row j the opposite.
         """
         P = self.partitions
-        shape = by_difference.shape[:3]
         half = 0.5 * by_mean
-        inner = self.head < P
-        i, j = self.tail[inner], self.head[inner]
-        full = by_difference.new_zeros(*shape, P * P)
-        full[..., i * P + j] = (half - by_difference)[..., inner]
-        full[..., j * P + i] = (-half - by_difference)[..., inner]
         diagonal = by_difference @ self.magnitude[:, :P] + half @ self.divergence[:, :P]
-        full[..., :: P + 1] = diagonal
-        return full.view(*shape, P, P)
+        entries = torch.cat([half - by_difference, -half - by_difference, diagonal], dim=-1)
+        return entries[..., self.layout].unflatten(-1, (P, P))
 
     def laplacian(self, weight: Float[Tensor, "*B E"]) -> Float[Tensor, "*B P P"]:
         """Interior block of the weighted graph Laplacian, d0^T diag(w) d0."""
         inner = self.divergence[:, : self.partitions]
         return inner.mT @ (weight[..., None] * inner)
 
-    def to_matrix(self, weight: Float[Tensor, "*B E"]) -> Float[Tensor, "*B P+G P+G"]:
+    def to_matrix(self, weight: Float[Tensor, "*B E"]) -> Float[Tensor, "*B V V"]:
         """Edge weights as a symmetric matrix with zero diagonal."""
         nodes = self.partitions + self.groups
         full = weight.new_zeros(*weight.shape[:-1], nodes, nodes)

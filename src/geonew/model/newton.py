@@ -3,7 +3,7 @@ r"""Newton's method on a batch in which every sample has its own fate.
 .. math:: u \leftarrow u - t\, J(u)^{-1} G(u), \qquad t \in \{1, 1/2, 1/4, \dots\}
           \text{ the first that lowers } |G|.
 
-Start: the solution of the linear backbone. A sample is done when its residual is at most
+Start: the solution of everything linear. A sample is done when its residual is at most
 rtol times the size of its data plus atol, and the field moved by no more than ``field_tolerance``
 in the step that led there (coefficients of nearly equal partitions are ill-determined, the field is
 not). Finished samples are frozen; failed ones keep their best iterate and say why. Nothing raises:
@@ -20,7 +20,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from geonew.model.backbone import LinearSystem
 from geonew.model.balance import Balance
 
 
@@ -102,13 +101,6 @@ class Solution:
         return self.status == Status.CONVERGED
 
 
-def linear_start(system: LinearSystem) -> Float[Tensor, "B F P"]:
-    """Solution of A u + a = 0; zero where A is singular."""
-    u, info = torch.linalg.solve_ex(system.dense(), -system.constant.flatten(1)[..., None])
-    good = (info == 0) & torch.isfinite(u).all(1)[:, 0]
-    return torch.where(good[:, None, None], u.view_as(system.constant), 0.0)
-
-
 @torch.no_grad()
 def solve(
     balance: Balance,
@@ -122,86 +114,99 @@ def solve(
         balance: G.
         config: tolerances.
         field_size: root mean square over the domain of the field with given coefficients.
-        start: first iterate; the linear backbone's solution by default.
+        start: first iterate; the solution of the linear part by default.
 
     """
-    u = linear_start(balance.linear) if start is None else start.clone()
-    B = len(u)
     size = balance.scale()
     tolerance = config.rtol * size + config.atol
-    status = torch.full((B,), int(Status.MAX_STEPS), device=u.device)
-    steps = torch.zeros(B, dtype=torch.int64, device=u.device)
+    u = _linear_solution(balance) if start is None else start
+    status = torch.full_like(size, int(Status.MAX_STEPS), dtype=torch.int64)
+    steps = torch.zeros_like(status)
     moved = torch.full_like(size, torch.inf)
     r, J = balance.linearise(u)
     norm = r.flatten(1).norm(dim=1)
-    active = torch.isfinite(norm) & torch.isfinite(size)
+    active = torch.isfinite(norm + size)
     status[~active] = int(Status.NON_FINITE)
-    lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(J))
     while True:
+        lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(J))
         singular = active & (info != 0)
         status[singular] = int(Status.SINGULAR)
         active = active & ~singular
-        done = active & (norm <= tolerance) & (moved <= config.field_tolerance)
-        status[done] = int(Status.CONVERGED)
-        active = active & ~done & (steps < config.max_steps)
-        if not active.any():
-            break
         step = -torch.linalg.lu_solve(lu, pivots, r.flatten(1)[..., None]).view_as(u)
-        size_of_step = field_size(step)
-        # A sample already at its tolerance only has to show that its field no longer moves.
-        still = active & (norm <= tolerance) & (size_of_step <= config.field_tolerance)
-        status[still] = int(Status.CONVERGED)
-        active = active & ~still
+        small = active & (norm <= tolerance)
+        if small.any():  # at the tolerance: done if the field has come to rest
+            ahead = _at_most(step, config.field_tolerance, field_size)
+            done = small & ((moved <= config.field_tolerance) | ahead)
+            status[done] = int(Status.CONVERGED)
+            active = active & ~done
+        active = active & (steps < config.max_steps)
         if not active.any():
             break
-        t, trial, trial_norm = _line_search(balance, u, step, norm, tolerance, active, config)
-        better = active & (t > 0)
-        stuck = active & ~better
-        settled = stuck & (norm <= tolerance)  # round-off is reached; the tolerance was met before
-        status[stuck] = int(Status.STAGNATED)
-        status[settled] = int(Status.CONVERGED)
-        bad = stuck & ~torch.isfinite(size_of_step)
-        status[bad] = int(Status.NON_FINITE)
-        active = better
-        u = torch.where(better[:, None, None], trial, u)
-        norm = torch.where(better, trial_norm, norm)
-        moved = torch.where(better, t * size_of_step, moved)
-        steps = steps + better
-        if not active.any():
-            break
-        r, J = balance.linearise(u)
-        lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(J))
-    return Solution(
-        u, status, steps, norm / size.clamp_min(torch.finfo(size.dtype).tiny), (lu, pivots)
-    )
+        trial = torch.where(active[:, None, None], u + step, u)
+        r_trial, J_trial = balance.linearise(trial)
+        norm_trial = r_trial.flatten(1).norm(dim=1)
+        taken = torch.ones_like(size)
+        if not (norm_trial < norm)[active].all():
+            trial, taken = _backtrack(balance, u, step, norm, norm_trial, active, config)
+            r_trial, J_trial = balance.linearise(trial)
+            norm_trial = r_trial.flatten(1).norm(dim=1)
+            stuck = active & (taken == 0)
+            status[stuck] = int(Status.STAGNATED)
+            status[stuck & (norm <= tolerance)] = int(Status.CONVERGED)  # round-off is reached
+            status[stuck & ~torch.isfinite(step).flatten(1).all(1)] = int(Status.NON_FINITE)
+            active = active & ~stuck
+        # The largest coefficient of a step bounds the change of the field: rows sum to at most 1.
+        moved = torch.where(active, taken * step.flatten(1).abs().amax(1), moved)
+        steps = steps + active
+        u, r, J = trial, r_trial, J_trial
+        norm = torch.where(active, norm_trial, norm)
+    scaled = norm / size.clamp_min(torch.finfo(size.dtype).tiny)
+    return Solution(u, status, steps, scaled, (lu, pivots))
 
 
-def _line_search(
+def _linear_solution(balance: Balance) -> Float[Tensor, "B F P"]:
+    """Solution of everything linear; zero where that is singular."""
+    constant = balance.constant.flatten(1)[..., None]
+    u, info = torch.linalg.solve_ex(_guarded(balance.matrix), -constant)
+    good = (info == 0) & torch.isfinite(u).all(1)[:, 0]
+    return torch.where(good[:, None, None], u.view_as(balance.constant), 0.0)
+
+
+def _at_most(
+    step: Float[Tensor, "B F P"],
+    limit: float,
+    field_size: Callable[[Float[Tensor, "B F P"]], Float[Tensor, "B"]],
+) -> Bool[Tensor, "B"]:
+    """Whether a step moves the field by at most ``limit``; its largest coefficient is a bound."""
+    bounded = step.flatten(1).abs().amax(1) <= limit
+    return bounded if bounded.all() else field_size(step) <= limit
+
+
+def _backtrack(
     balance: Balance,
     u: Tensor,
     step: Tensor,
     norm: Tensor,
-    tolerance: Tensor,
+    full_norm: Tensor,
     active: Tensor,
     config: NewtonConfig,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Largest t = 2^-k per sample that lowers the residual (0 if none), the iterate, its norm."""
-    t = torch.ones_like(norm)
-    accepted = torch.zeros_like(norm)
-    best, best_norm = u, norm
-    searching = active.clone()
-    for _ in range(config.max_halvings + 1):
-        trial = u + t[:, None, None] * step
-        trial_norm = balance.residual(trial).flatten(1).norm(dim=1)
-        good = searching & (trial_norm < norm)
-        best = torch.where(good[:, None, None], trial, best)
-        best_norm = torch.where(good, trial_norm, best_norm)
-        accepted = torch.where(good, t, accepted)
-        searching = searching & ~good
+) -> tuple[Float[Tensor, "B F P"], Float[Tensor, "B"]]:
+    """Per sample the largest t = 2^-k that lowers the residual; u itself (t = 0) if none does."""
+    good = active & (full_norm < norm)
+    taken = good.to(norm.dtype)
+    trial = torch.where(good[:, None, None], u + step, u)
+    searching = active & ~good
+    t = 1.0
+    for _ in range(config.max_halvings):
         if not searching.any():
             break
-        t = t / 2
-    return accepted, best, best_norm
+        t /= 2
+        candidate = u + t * step
+        lower = searching & (balance.residual(candidate).flatten(1).norm(dim=1) < norm)
+        trial = torch.where(lower[:, None, None], candidate, trial)
+        taken = torch.where(lower, t, taken)
+        searching = searching & ~lower
+    return trial, taken
 
 
 def _guarded(J: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from geonew.fem.interpolate import interpolate
 from geonew.mesh import Mesh
 from geonew.mesh.files import write_mesh
 from geonew.model.certificate import Certificate, certify, physical_balance
+from geonew.model.flux.law import edge_flux
 from geonew.model.sample import Sample, to_lab, write_prescribed
 from geonew.problem import Problem
 
@@ -53,8 +54,8 @@ class Prediction:
     components: Float[ndarray, "N F"]
     certificate: Certificate
     coefficients: Float[ndarray, "F P"]
-    rows: Float[ndarray, "N F P+G"]
-    fluxes: Float[ndarray, "F P+G P+G"]
+    rows: Float[ndarray, "N F V"]
+    fluxes: Float[ndarray, "F V V"]
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -171,7 +172,7 @@ def _flux_matrices(output: Output) -> Float[ndarray, "B F n n"]:
     size = graph.partitions + graph.groups
     full = np.zeros((*nodes.shape[:2], size, size))
     if balance.flux is not None:
-        flux = balance.flux.edge_flux(nodes).detach().cpu().numpy()
+        flux = edge_flux(balance.flux, nodes).detach().cpu().numpy()
         i, j = graph.tail.cpu().numpy(), graph.head.cpu().numpy()
         full[..., i, j], full[..., j, i] = flux, -flux
     return full

@@ -44,7 +44,7 @@ class ReducedSpace:
 
     """
 
-    trial: Float[Tensor, "B N F P+1"]
+    trial: Float[Tensor, "B N F Q"]
     cutoff: Float[Tensor, "B N F"]
     indicators: Float[Tensor, "B N F G"]
 
@@ -69,16 +69,24 @@ class ReducedSpace:
         return self.cutoff[..., None] * self.indicators
 
     @cached_property
-    def rows(self) -> Float[Tensor, "B N F P+G"]:
+    def rows(self) -> Float[Tensor, "B N F V"]:
         """All rows: a partition of unity."""
         return torch.cat([self.interior, self.group_rows], dim=-1)
+
+    @cached_property
+    def components(self) -> tuple[Float[Tensor, "B N Q"], ...]:
+        """Trial functions of each component.
+
+        Unbound once: a gradient then meets the basis once, not once per use.
+        """
+        return self.trial.unbind(2)
 
     def field(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B N F"]:
         """u_h on the nodes, lift included."""
         one = torch.ones_like(u[..., :1])
         coefficients = torch.cat([u, one], dim=-1)[..., None]  # (B, F, P+1, 1)
         # One product per component: a joint einsum would copy the basis to another layout.
-        parts = [self.trial[:, :, f] @ coefficients[:, f] for f in range(u.shape[1])]
+        parts = [basis @ coefficients[:, f] for f, basis in enumerate(self.components)]
         return torch.cat(parts, dim=-1)
 
 
@@ -134,10 +142,11 @@ class PartitionNetwork(nn.Module):
         offset = batch.log_distance
         if self.boundary == "nodal":
             offset = torch.where(batch.fixed, -FAR, FAR).to(offset)
-        cut = logits[..., -1:] - offset[..., None].to(logits.dtype)
-        weights = torch.softmax(torch.cat([logits[..., :-1], cut], dim=-1), dim=-1).double()
+        logits[..., -1] -= offset.to(logits.dtype)
+        weights = torch.softmax(logits, dim=-1).double()
         if logits.dtype != torch.float64:  # the sum to one holds in float64, not only in float32
             weights = weights / weights.sum(-1, keepdim=True)
         cutoff = weights[..., -1]
-        trial = torch.cat([weights[..., :-1], (cutoff * batch.extension)[..., None]], dim=-1)
+        interior = weights[..., :-1]
+        trial = torch.cat([interior, (cutoff * batch.extension)[..., None]], dim=-1)
         return ReducedSpace(trial, cutoff, batch.indicators)

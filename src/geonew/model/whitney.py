@@ -91,8 +91,13 @@ class ReducedForms:
         """W2: the 3 x 3 minors."""
         nodes = self.operators.mesh.faces.T
         triples = np.array(list(combinations(range(len(self.rows)), 3))).T
-        block = np.array([[self.rows[p][:, n] for n in nodes] for p in triples])  # (3, 3, T, N2)
-        return np.linalg.det(block.transpose(2, 3, 0, 1))
+        a, b, c = ([self.rows[p][:, n] for n in nodes] for p in triples)
+        # By cofactors: elimination divides, and rows that are all but zero make it warn.
+        return (
+            a[0] * (b[1] * c[2] - b[2] * c[1])
+            - a[1] * (b[0] * c[2] - b[2] * c[0])
+            + a[2] * (b[0] * c[1] - b[1] * c[0])
+        )
 
     @cached_property
     def mass2(self) -> Float[ndarray, "T T"]:

@@ -29,8 +29,8 @@ class Partitions:
 
     """
 
-    embedding: Float[Tensor, "B P+G d"]
-    live: Float[Tensor, "B F P+G"]
+    embedding: Float[Tensor, "B V d"]
+    live: Float[Tensor, "B F V"]
     floating: Float[Tensor, "B F"]
     graph: FluxGraph
 
@@ -71,21 +71,43 @@ class Monotonicity:
 
 @runtime_checkable
 class Flux(Protocol):
-    """A law conditioned on a batch of samples."""
+    """A law conditioned on a batch of samples: a linear part, known once, and the rest."""
 
-    def edge_flux(self, u: Float[Tensor, "B F P+G"]) -> Float[Tensor, "B F E"]:
-        """F_ij on every edge, from tail i to head j."""
+    @property
+    def partitions(self) -> Partitions:
+        """The nodes of the flux graph."""
         ...
 
-    def linearise(
-        self, u: Float[Tensor, "B F P+G"]
+    def linear_part(self) -> EdgeJacobian | None:
+        """The part of the flux that is linear in u, which the solve folds into its matrix."""
+        ...
+
+    def nonlinear(self, u: Float[Tensor, "B F V"]) -> Float[Tensor, "B F E"]:
+        """The rest of F_ij, on every edge from tail i to head j."""
+        ...
+
+    def linearise_nonlinear(
+        self, u: Float[Tensor, "B F V"]
     ) -> tuple[Float[Tensor, "B F E"], EdgeJacobian | Float[Tensor, "B F F P P"]]:
-        """The flux and its derivative: per edge, or dense where the law couples edges."""
+        """The rest and its derivative: per edge, or of the balances where the law couples edges."""
         ...
 
     def monotonicity(self, backbone: Float[Tensor, "B FP FP"]) -> Monotonicity:
-        """The guarantee, given the symmetric part of the linear backbone."""
+        """The guarantee, given the linear backbone without the law."""
         ...
+
+
+def linear_flux(part: EdgeJacobian, graph: FluxGraph, u: Float[Tensor, "B F V"]) -> Tensor:
+    """The flux of a linear part."""
+    difference, mean = graph.difference(u), graph.mean(u)
+    return (part.by_difference * difference[:, None] + part.by_mean * mean[:, None]).sum(2)
+
+
+def edge_flux(flux: Flux, u: Float[Tensor, "B F V"]) -> Float[Tensor, "B F E"]:
+    """F_ij on every edge, linear part and rest."""
+    part = flux.linear_part()
+    rest = flux.nonlinear(u)
+    return rest if part is None else rest + linear_flux(part, flux.partitions.graph, u)
 
 
 def schur_norm(matrix: Float[Tensor, "*B m n"]) -> Float[Tensor, "*B"]:

@@ -64,10 +64,10 @@ class PaperFlux:
 
     partitions: Partitions
     mask: Float[Tensor, "B F E"]
-    projection: Float[Tensor, "B 2o 2F"]  # xi = projection [du; mean]
-    linear: Float[Tensor, "B F 2o"]  # beta Pb A
-    inner: Float[Tensor, "B 2o 2o"]  # B
-    outer: Float[Tensor, "B F 2o"]  # gamma Pb C
+    projection: Float[Tensor, "B o2 F2"]  # xi = projection [du; mean]
+    linear: Float[Tensor, "B F o2"]  # beta Pb A
+    inner: Float[Tensor, "B o2 o2"]  # B
+    outer: Float[Tensor, "B F o2"]  # gamma Pb C
     hodge_diagonal: Float[Tensor, "B E"]
     hodge_factor: Float[Tensor, "B E r"]
     lipschitz: Float[Tensor, "B"]
@@ -75,13 +75,16 @@ class PaperFlux:
     mode: str
     diffusion: float
 
-    def edge_flux(self, u: Float[Tensor, "B F P+G"]) -> Float[Tensor, "B F E"]:
+    def linear_part(self) -> None:
+        """None: H couples the edges, and the whole law is evaluated at once."""
+
+    def nonlinear(self, u: Float[Tensor, "B F V"]) -> Float[Tensor, "B F E"]:
         """F on every edge."""
         xi = self._xi(u)
         return self._hodge(self.linear @ xi + self.outer @ torch.tanh(self.inner @ xi))
 
-    def linearise(
-        self, u: Float[Tensor, "B F P+G"]
+    def linearise_nonlinear(
+        self, u: Float[Tensor, "B F V"]
     ) -> tuple[Float[Tensor, "B F E"], Float[Tensor, "B F F P P"]]:
         """The flux and the dense derivative of the balances; H couples all edges."""
         xi = self._xi(u)
@@ -135,7 +138,7 @@ class PaperFlux:
         solved = torch.linalg.lstsq(backbone, wide.expand(len(backbone), -1, -1)).solution
         return torch.linalg.matrix_norm(solved, 2)
 
-    def _xi(self, u: Tensor) -> Float[Tensor, "B 2o E"]:
+    def _xi(self, u: Tensor) -> Float[Tensor, "B o2 E"]:
         graph = self.partitions.graph
         pair = torch.cat([graph.difference(u) * self.mask, graph.mean(u) * self.mask], dim=1)
         return self.projection @ pair

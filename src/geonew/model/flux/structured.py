@@ -74,75 +74,57 @@ class StructuredConfig:
 
 @dataclass(frozen=True, eq=False)
 class StructuredFlux:
-    """The law, conditioned: everything that does not depend on u."""
+    r"""The law, conditioned: everything that does not depend on u.
+
+    Nonlinear parts are tanh channels of the pair :math:`(D\delta, D\bar u)`: those of the convex
+    potential, those of R, and those of R at rest, stacked so that one product serves all.
+    """
 
     partitions: Partitions
-    weight: Float[Tensor, "B 1 E"]  # h
     mask: Float[Tensor, "B F E"]  # diagonal of D
-    mean_mask: Float[Tensor, "B F E"]  # D for the mean in R; 0 for floating components
+    weighted_mask: Float[Tensor, "B F E"]  # h D
+    pair_mask: Float[Tensor, "B F2 E"]  # D for difference and mean; 0 for means that float
     linear: Float[Tensor, "B F F"]  # A + rho beta A^
-    potential: Float[Tensor, "B m F"]  # B
-    slope: Float[Tensor, "B m 1"]  # c
-    by_difference: Float[Tensor, "B o F"]  # B^_d
-    by_mean: Float[Tensor, "B o F"]  # B^_m
-    general: Float[Tensor, "B F o"]  # rho gamma C^
     neutral: Float[Tensor, "B F F E"]  # T
+    channels: Float[Tensor, "B k F2"]  # [B, 0], [B^_d, B^_m], [0, B^_m]
+    mixing: Float[Tensor, "B F k"]  # B^T c, rho gamma C^, - rho gamma C^
     floor: float  # a0
     lipschitz: Float[Tensor, "B"]  # of R, bounded from its factors
     allowed: Float[Tensor, "B"]  # rho
     q: Float[Tensor, "B F"]
 
-    def edge_flux(self, u: Float[Tensor, "B F P+G"]) -> Float[Tensor, "B F E"]:
-        """F_ij on every edge."""
-        mean = self.partitions.graph.mean(u)
-        return self._flux(mean, *self._channels(u, mean))
-
-    def linearise(self, u: Float[Tensor, "B F P+G"]) -> tuple[Float[Tensor, "B F E"], EdgeJacobian]:
-        """The flux, and its derivatives by the difference and by the mean."""
-        mean = self.partitions.graph.mean(u)
-        delta, convex, moving, still = self._channels(u, mean)
-        flux = self._flux(mean, delta, convex, moving, still)
-        B, F, _ = delta.shape
-        convex, moving, still = 1 - convex**2, 1 - moving**2, 1 - still**2
-        # Sums over channels of outer products, as one batched product per derivative.
-        channels = torch.cat([self.slope * convex, moving], dim=1)
-        by_difference = (self.difference_outer @ channels).view(B, F, F, -1)
-        by_mean = (self.mean_outer @ (moving - still)).view(B, F, F, -1)
-        out = (self.weight * self.mask)[:, :, None]
-        return flux, EdgeJacobian(
-            out * (by_difference + self.linear[..., None]) * self.mask[:, None],
-            out * by_mean * self.mean_mask[:, None] + self.neutral,
+    def linear_part(self) -> EdgeJacobian:
+        """H D (A + rho beta A^) D on the difference, T on the mean."""
+        by_difference = self.linear[..., None] * (
+            self.weighted_mask[:, :, None] * self.mask[:, None]
         )
+        return EdgeJacobian(by_difference, self.neutral)
 
-    def _channels(self, u: Tensor, mean: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """D (u_i - u_j), and the three tanh that the flux is made of."""
-        delta = self.partitions.graph.difference(u) * self.mask
-        still = self.by_mean @ (mean * self.mean_mask)
-        return (
-            delta,
-            torch.tanh(self.potential @ delta),
-            torch.tanh(self.by_difference @ delta + still),
-            torch.tanh(still),
-        )
+    def nonlinear(self, u: Float[Tensor, "B F V"]) -> Float[Tensor, "B F E"]:
+        """The tanh channels' part of F_ij."""
+        return self.weighted_mask * (self.mixing @ self._activated(u))
 
-    def _flux(
-        self, mean: Tensor, delta: Tensor, convex: Tensor, moving: Tensor, still: Tensor
-    ) -> Float[Tensor, "B F E"]:
-        inside = self.linear @ delta + self.potential.mT @ (self.slope * convex)
-        inside = inside + self.general @ (moving - still)
-        return self.weight * self.mask * inside + (self.neutral * mean[:, None]).sum(2)
+    def linearise_nonlinear(
+        self, u: Float[Tensor, "B F V"]
+    ) -> tuple[Float[Tensor, "B F E"], EdgeJacobian]:
+        """The same and its derivatives by difference and mean."""
+        active = self._activated(u)
+        flux = self.weighted_mask * (self.mixing @ active)
+        B, F, E = flux.shape
+        slopes = (self._outer @ (1 - active.square())).view(B, F, 2 * F, E) * self._gate
+        return flux, EdgeJacobian(slopes[:, :, :F], slopes[:, :, F:])
+
+    def _activated(self, u: Tensor) -> Float[Tensor, "B k E"]:
+        return torch.tanh(self.channels @ (self.partitions.graph.pair(u) * self.pair_mask))
 
     @cached_property
-    def difference_outer(self) -> Float[Tensor, "B FF m+o"]:
+    def _outer(self) -> Float[Tensor, "B FF2 k"]:
         """Per channel, the outer product that its slope multiplies in the derivative."""
-        convex = torch.einsum("bmf,bmg->bfgm", self.potential, self.potential)
-        moving = torch.einsum("bfo,bog->bfgo", self.general, self.by_difference)
-        return torch.cat([convex, moving], dim=-1).flatten(1, 2)
+        return torch.einsum("bfk,bkg->bfgk", self.mixing, self.channels).flatten(1, 2)
 
     @cached_property
-    def mean_outer(self) -> Float[Tensor, "B FF o"]:
-        """The same for the derivative by the mean."""
-        return torch.einsum("bfo,bog->bfgo", self.general, self.by_mean).flatten(1, 2)
+    def _gate(self) -> Float[Tensor, "B F F2 E"]:
+        return self.weighted_mask[:, :, None] * self.pair_mask[:, None]
 
     def monotonicity(self, backbone: Float[Tensor, "B FP FP"]) -> Monotonicity:
         r"""Coefficient of L_h: :math:`a_0 - \mathrm{Lip}(R)(q + q_f^2/q)/2`, q the largest q_f.
@@ -153,7 +135,7 @@ class StructuredFlux:
         """
         largest = self.q.amax(1, keepdim=True)
         share = self.lipschitz[:, None] * (largest + self.q**2 / largest) / 2
-        laplacian = self.partitions.graph.laplacian(self.weight * self.mask)  # (B, F, P, P)
+        laplacian = self.partitions.graph.laplacian(self.weighted_mask)  # (B, F, P, P)
         return Monotonicity(
             form=(self.floor - share)[..., None, None] * laplacian,
             lipschitz=self.lipschitz,
@@ -236,24 +218,32 @@ class StructuredLaw(nn.Module):
         )
         shrink = size.clamp_min(1.0)[:, None, None]
         by_difference, by_mean = hyper["by_difference"] / shrink, hyper["by_mean"] / shrink
+        tanh_share = schur_norm(general) * size / shrink[:, 0, 0]
         spread = hyper["spread"]
         identity = torch.eye(self.components, dtype=torch.float64, device=spread.device)
         rho = allowed[:, None, None]
+        potential, general = hyper["potential"], rho * gamma * general
+        nothing = torch.zeros_like(potential)
+        slope = softplus(hyper["slope"])  # (B, m, 1)
+        rest = torch.cat([torch.zeros_like(by_mean), by_mean], dim=-1)
         return StructuredFlux(
             partitions=partitions,
-            weight=weight[:, None],
             mask=mask,
-            mean_mask=mask * (1 - partitions.floating)[..., None],
+            weighted_mask=weight[:, None] * mask,
+            pair_mask=torch.cat([mask, mask * (1 - partitions.floating)[..., None]], dim=1),
             linear=config.floor * identity + spread @ spread.mT + rho * beta * odd,
-            potential=hyper["potential"],
-            slope=softplus(hyper["slope"]),
-            by_difference=by_difference,
-            by_mean=by_mean,
-            general=rho * gamma * general,
             neutral=neutral,
+            channels=torch.cat(
+                [
+                    torch.cat([potential, nothing], dim=-1),
+                    torch.cat([by_difference, by_mean], dim=-1),
+                    rest,
+                ],
+                dim=1,
+            ),
+            mixing=torch.cat([(slope * potential).mT, general, -general], dim=-1),
             floor=config.floor,
-            lipschitz=allowed
-            * (beta * schur_norm(odd) + gamma * schur_norm(general) * (size / size.clamp_min(1.0))),
+            lipschitz=allowed * (beta * schur_norm(odd) + gamma * tanh_share),
             allowed=allowed,
             q=q,
         )
@@ -286,7 +276,7 @@ def project_neutral(
 
     On the live subgraph of a pair of components, with n nodes, n_b of them groups, and
     :math:`d_i = \sum_j T_{ij}`: subtract :math:`(t_i - t_j)/n` with t = d inside and
-    :math:`-\sum_{interior} d / n_b` on group nodes. (Masked after projecting, the sums would break.)
+    :math:`-\sum_{interior} d / n_b` on group nodes. (Masking last would break the sums.)
     """
     P = partitions.graph.partitions
     both = partitions.live[:, :, None] * partitions.live[:, None]  # (B, F, F, n)
