@@ -119,6 +119,30 @@ class Prediction:
         chosen = names if names is not None else self.problem.component_names
         plot_fields(self.mesh, {name: self[name] for name in chosen}, path)
 
+    def plot_partitions(self, path: str | PathLike[str]) -> None:
+        """A picture of the learned basis; vector components are those along the frame's axes."""
+        from geonew.plot.model import plot_partitions
+
+        names, groups = self.problem.component_names, self.problem.groups
+        plot_partitions(self.mesh, self.rows, names, groups, path, "Learned partitions")
+
+    def plot_fluxes(self, path: str | PathLike[str]) -> None:
+        """A picture of the reduced graph with its fluxes, over the reference values."""
+        from geonew.plot.fluxes import plot_fluxes
+
+        names, groups = self.problem.component_names, self.problem.groups
+        plot_fluxes(
+            self.mesh, self.rows, self.coefficients, self.fluxes, names, groups, path,
+            "Learned fluxes",
+        )  # fmt: skip
+
+    def plot_boundary_rows(self, path: str | PathLike[str]) -> None:
+        """A picture of the cut-off and of the group rows."""
+        from geonew.plot.model import plot_boundary_rows
+
+        names, groups = self.problem.component_names, self.problem.groups
+        plot_boundary_rows(self.mesh, self.rows, names, groups, path, "Boundary rows")
+
     def summary(self) -> str:
         """The certificate and the notes, for people to read."""
         return "\n".join([str(self.certificate), *(f"note          {note}" for note in self.notes)])
