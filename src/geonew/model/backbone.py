@@ -111,9 +111,14 @@ class Backbone(nn.Module):
             blocks[f, g] = blocks[f, g] + block if (f, g) in blocks else block
             constants[f] = constants[f] + column if f in constants else column
 
+        kappa = {
+            term: self.coefficient(term, batch, P)[:, None, None]
+            for term in {block.term for block in self.plan.blocks}
+        }
         for block in self.plan.blocks:
-            kappa = self.coefficient(block.term, batch, P)[:, None, None]
-            gram = kappa * products(block.matrix, block.test, block.trial)  # (B, P+1, P+1)
+            gram = kappa[block.term] * products(
+                block.matrix, block.test, block.trial
+            )  # (B, P+1, P+1)
             inner = gram[:, :P, :P]
             if not block.mirror:  # a form's two triangles differ by round-off only
                 inner = (inner + self._sign[block.term] * inner.mT) / 2

@@ -23,7 +23,7 @@ class ModelConfig:
         anchors: anchors per block M.
         partitions: interior partitions per component P.
         contexts: context tokens of the flux.
-        hidden: width of the partition network's hidden layer.
+        hidden: width of the partition network's hidden layer; the embedding width by default.
         boundary: ``"lifted"``, or ``"nodal"`` for comparison.
         law: the flux law; ``"none"`` leaves the known terms alone.
         known: use the problem's known terms; without them the whole law is learned.
@@ -40,7 +40,7 @@ class ModelConfig:
     anchors: int = 64
     partitions: int = 32
     contexts: int = 4
-    hidden: int = 128
+    hidden: int | None = None
     boundary: Boundary = "lifted"
     law: Literal["structured", "paper", "none"] = "structured"
     known: bool = True
@@ -51,7 +51,7 @@ class ModelConfig:
     newton: NewtonConfig = field(default_factory=NewtonConfig)
 
     def __post_init__(self) -> None:
-        for name in ("width", "depth", "heads", "anchors", "partitions", "contexts", "hidden"):
+        for name in ("width", "depth", "heads", "anchors", "partitions", "contexts"):
             if getattr(self, name) < 1:
                 raise ConfigError(
                     f"model setting {name!r} is {getattr(self, name)}; it must be at least 1"

@@ -119,7 +119,7 @@ class GeoNeW(nn.Module):
         terms = problem if config.known else replace(problem, terms=())
         self.encoder = AnchorTransformer(len(columns), d, config.depth, config.heads)
         self.pooling = ContextPooling(d, (1, config.contexts, 1))
-        self.partition = PartitionNetwork(d, config.hidden, F, P, config.boundary)
+        self.partition = PartitionNetwork(d, config.hidden or d, F, P, config.boundary)
         self.graph = FluxGraph(P, G)
         self.backbone = Backbone(terms, config.diffusion)
         self.law: StructuredLaw | PaperLaw | None = None

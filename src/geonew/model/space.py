@@ -137,16 +137,42 @@ class PartitionNetwork(nn.Module):
 
         """
         inside = self.hidden(z) + self.context(context.mean(1, keepdim=True))
-        logits = self.out(nn.functional.gelu(inside)) + self.alpha * self.skip(z)
+        logits = torch.addmm(
+            self.out(nn.functional.gelu(inside)).flatten(0, 1),
+            z.flatten(0, 1),
+            (self.alpha * self.skip.weight).mT,
+        ).unflatten(0, z.shape[:2])
         logits = logits.unflatten(-1, (self.components, self.partitions + 1))
         offset = batch.log_distance
         if self.boundary == "nodal":
             offset = torch.where(batch.fixed, -FAR, FAR).to(offset)
         logits[..., -1] -= offset.to(logits.dtype)
-        weights = torch.softmax(logits, dim=-1).double()
-        if logits.dtype != torch.float64:  # the sum to one holds in float64, not only in float32
-            weights = weights / weights.sum(-1, keepdim=True)
-        cutoff = weights[..., -1]
-        interior = weights[..., :-1]
-        trial = torch.cat([interior, (cutoff * batch.extension)[..., None]], dim=-1)
+        weights = torch.softmax(logits, dim=-1)
+        trial, cutoff = _Lifted.apply(weights, batch.extension)  # type: ignore[misc]
         return ReducedSpace(trial, cutoff, batch.indicators)
+
+
+class _Lifted(torch.autograd.Function):
+    r"""Weights (psi, c) in any precision -> (psi, c E) and c in float64, rows summing to 1 there.
+
+    Dividing by a sum that is 1 up to the round-off of the softmax moves a gradient only along the
+    constants, which the softmax removes; so the backward is that of (psi, c) -> (psi, c E).
+    """
+
+    @staticmethod
+    def forward(ctx, weights: Tensor, extension: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        ctx.save_for_backward(weights, extension)
+        trial = weights.to(torch.float64, copy=True)
+        if weights.dtype != torch.float64:
+            trial /= trial.sum(-1, keepdim=True)
+        cutoff = trial[..., -1].clone()
+        trial[..., -1] *= extension
+        return trial, cutoff
+
+    @staticmethod
+    def backward(ctx, trial_gradient: Tensor, cutoff_gradient: Tensor):  # type: ignore[override]
+        weights, extension = ctx.saved_tensors
+        last = trial_gradient[..., -1]
+        to_cutoff = (last * extension + cutoff_gradient)[..., None]
+        to_weights = torch.cat([trial_gradient[..., :-1], to_cutoff], dim=-1).to(weights.dtype)
+        return to_weights, last * weights[..., -1].to(last.dtype)
