@@ -288,7 +288,7 @@ def gmres(
             break
         basis[k + 1] = w / hessenberg[k + 1, k]
     x = weights @ directions[: len(weights)]
-    return KrylovResult(x, tuple(residuals), residuals[-1] <= rtol)
+    return KrylovResult(x, tuple(residuals), bool(residuals[-1] <= rtol))
 
 
 def conjugate_gradients(
@@ -307,7 +307,7 @@ def conjugate_gradients(
     x, _ = cg(matrix, b, rtol=rtol, atol=0.0, maxiter=max_steps, M=operator, callback=count)
     residual = float(np.linalg.norm(b - matrix @ x)) / norm_b
     # CG tests an updated residual that drifts from the true one by round-off.
-    return KrylovResult(x, (*steps, residual), residual <= 10 * rtol)
+    return KrylovResult(x, (*steps, residual), bool(residual <= 10 * rtol))
 
 
 @dataclass(frozen=True)
