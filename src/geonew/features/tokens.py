@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from geonew import __version__
 from geonew.cache import Cache, digest
 from geonew.errors import FeatureError
 from geonew.features.distance import (
@@ -122,8 +123,8 @@ def featurise(
     if cache is not None:
         data = () if values is None else (values.owner, values.value, contested)
         key = digest(
-            "features", SCHEMA, mesh.digest, list(mesh.groups), problem.to_json(), spec.to_json(),
-            frame.rotation, *data,
+            "features", SCHEMA, __version__, mesh.digest, list(mesh.groups), problem.to_json(),
+            spec.to_json(), frame.rotation, *data,
         )  # fmt: skip
         stored = cache.get(key)
         if stored is not None:
