@@ -1,0 +1,1 @@
+"""Data sets: families of solved problems, their storage, generation and import."""
