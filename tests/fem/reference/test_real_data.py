@@ -48,8 +48,8 @@ def cavity(params) -> tuple[Mesh, float]:
 
 
 # Chosen for their angles, 1.32, 2.18 and 1.57, among those that agree: of the first 30 samples 14
-# do in u, v and p alike. The others are off by 2 to 3 % in p or, in strongly skewed cavities, by 2 to
-# 6 % in v; the one of these solved on their own 100 x 100 grid stayed there (7 %).
+# do in u, v and p alike. The others are off by 2 to 3 % in p or, in strongly skewed cavities,
+# by 2 to 6 % in v; the one of these solved on their own 100 x 100 grid stayed there (7 %).
 @pytest.mark.parametrize("sample", [11, 15, 20])
 def test_skewed_cavity_within_two_percent(sample):
     data = load("skewed_cavity.npz")
@@ -59,8 +59,8 @@ def test_skewed_cavity_within_two_percent(sample):
     def leak(x):
         """Their nodal wall values, 1 at the lid and 0 at the next node, taken as linear between.
 
-        The leak through it, half a grid cell, moves the whole flow by some percent. Sample 0: off by
-        3 % in u and 5 % in v without it, on their grid; by 0.6 and 1.5 % with it, on this mesh.
+        The leak through it, half a grid cell, moves the whole flow by some percent. Sample 0: off
+        by 3 % in u and 5 % in v without it, on their grid; by 0.6 and 1.5 % with it, on this mesh.
         """
         return np.stack([np.maximum(0.0, 1 - 99 * (1 - x[:, 1] / height)), 0 * x[:, 0]], axis=1)
 
