@@ -9,7 +9,9 @@ the implicit function theorem, by plain autograd through everything G is made of
 basis, loads, data, weights. No gradient is written by hand.
 
 The second derivative of one such step would be silently wrong, so differentiating twice raises,
-unless ``order=2``, which takes two steps and is exact to second order.
+unless ``order=2``, which takes two steps and is exact to second order. The refusal is part of the
+graph, a function of the residual: torch's own ``once_differentiable`` stands beside it, and
+``torch.autograd.grad`` with respect to given inputs would pass it by.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from typing import Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from geonew.errors import SolverError
 from geonew.model.balance import Balance
 from geonew.model.newton import Solution
 
@@ -30,17 +32,27 @@ class _SolveOnce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, lu: Tensor, pivots: Tensor, r: Tensor) -> Tensor:  # type: ignore[override]
-        ctx.save_for_backward(lu, pivots)
+        ctx.save_for_backward(lu, pivots, r)
         return torch.linalg.lu_solve(lu, pivots, r[..., None])[..., 0]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        lu, pivots = ctx.saved_tensors
-        return (
-            None,
-            None,
-            torch.linalg.lu_solve(lu, pivots, gradient[..., None], adjoint=True)[..., 0],
+        lu, pivots, r = ctx.saved_tensors
+        return None, None, _AdjointSolve.apply(lu, pivots, gradient, r)
+
+
+class _AdjointSolve(torch.autograd.Function):
+    """J^-T g, which cannot be differentiated: J depends on all that r depends on."""
+
+    @staticmethod
+    def forward(ctx, lu: Tensor, pivots: Tensor, gradient: Tensor, r: Tensor) -> Tensor:  # type: ignore[override]
+        return torch.linalg.lu_solve(lu, pivots, gradient[..., None], adjoint=True)[..., 0]
+
+    @staticmethod
+    def backward(ctx, _: Tensor):  # type: ignore[override]
+        raise SolverError(
+            "a prediction is differentiated twice, but was made to be differentiated once",
+            "call the model with order=2",
         )
 
 

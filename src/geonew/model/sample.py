@@ -137,7 +137,7 @@ def prepare(
     rotation = features.frame.rotation
     placed = features.operators.mesh
     mu = resolve_parameters(problem, mesh, parameters or {}, rotation)
-    scaled = {p.name: np.asarray(mu[p.name]) / p.reference for p in problem.parameters}
+    scaled = {p.name: np.asarray(mu[p.name] / p.reference) for p in problem.parameters}
     lift, values = features.lift, features.values
     load = resolve_loads(problem, mesh, source or {}, neumann or {}, rotation)
     scales = [problem.load_scale(f.name) for f in problem.component_fields]

@@ -231,14 +231,14 @@ class PaperLaw(nn.Module):
 
     def _allowed(self, graph: FluxGraph, backbone: Tensor) -> Float[Tensor, "B"]:
         """Largest Lipschitz constant allowed: per sample if certified, else the moving average."""
-        with torch.no_grad():
-            symmetric = (backbone + backbone.mT) / 2
+        reach = torch.linalg.matrix_norm(graph.divergence[:, : graph.partitions], 2)
+        symmetric = (backbone + backbone.mT) / 2
+        if self.config.mode == "certified":  # a function of the weights: its derivative counts
             lowest = torch.linalg.eigvalsh(symmetric)[:, 0].clamp_min(0.0)
-            reach = torch.linalg.matrix_norm(graph.divergence[:, : graph.partitions], 2)
-            sharp = self.config.contraction * lowest / reach
-            if self.config.mode == "certified":
-                return sharp
+            return self.config.contraction * lowest / reach
+        with torch.no_grad():
             if self.training:
+                lowest = torch.linalg.eigvalsh(symmetric)[:, 0].clamp_min(0.0)
                 published = self.config.contraction * (lowest / reach).mean()
                 momentum = self.config.momentum
                 self.zeta.mul_(momentum).add_((1 - momentum) * published)
