@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,12 @@ test-all: test
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/features.py --json out/features.json
+	$(BIN)/python benchmarks/model.py --json out/model.json
+
+# What the pages show and list is made, not drawn: the picture of README and the map of the code.
+docs: demo
+	cp out/demo/flow.png docs/images/flow.png
+	$(BIN)/python docs/make_map.py
 
 clean:
 	rm -rf $(VENV) out

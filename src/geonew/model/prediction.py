@@ -124,7 +124,7 @@ class Prediction:
         from geonew.plot.model import plot_partitions
 
         names, groups = self.problem.component_names, self.problem.groups
-        plot_partitions(self.mesh, self.rows, names, groups, path, "Learned partitions")
+        plot_partitions(self.mesh, self.rows, names, groups, path, "Partitions")
 
     def plot_fluxes(self, path: str | PathLike[str]) -> None:
         """A picture of the reduced graph with its fluxes, over the reference values."""
@@ -133,7 +133,7 @@ class Prediction:
         names, groups = self.problem.component_names, self.problem.groups
         plot_fluxes(
             self.mesh, self.rows, self.coefficients, self.fluxes, names, groups, path,
-            "Learned fluxes",
+            "Fluxes",
         )  # fmt: skip
 
     def plot_boundary_rows(self, path: str | PathLike[str]) -> None:

@@ -43,7 +43,7 @@ from geonew.plot.view import (
 # Basis functions shown per component, largest first; more cannot be told apart on a page.
 MOST_BASIS = 32
 _RASTER = 320  # pixels along the longer side of the map of dominant partitions
-_BLOCK = 11.0  # inches across
+_BLOCK = 14.0  # inches across
 _HALF = "#D55E00"  # the line where a row is one half
 HALO = [patheffects.withStroke(linewidth=2.0, foreground="white")]
 
@@ -75,8 +75,9 @@ def partitions_figure(
     shown = min(P, MOST_BASIS)
     across = max(1, math.ceil(math.sqrt(shown * 1.9 * view.aspect)))
     down = math.ceil(shown / across)
-    height = max(3.2, 0.6 * _BLOCK / across * view.aspect * 1.18 * down + 0.5)
-    figure = new_figure(_BLOCK * 1.25, height * len(components) + 0.4)
+    panel = 0.58 * _BLOCK / across  # inches; its title takes a fifth of an inch
+    height = max(3.2, (panel * view.aspect + 0.2) * down + 0.6)
+    figure = new_figure(_BLOCK, height * len(components) + 0.4)
     blocks = figure.subfigures(len(components), 1, squeeze=False)[:, 0]
     for f, (block, name) in enumerate(zip(blocks, components, strict=True)):
         left, right = block.subfigures(1, 2, width_ratios=(1.0, 1.7))
@@ -94,7 +95,7 @@ def plot_partitions(
     groups: Sequence[str],
     path: str | os.PathLike[str],
     title: str = "",
-    dpi: int = 130,
+    dpi: int = 110,
 ) -> None:
     """Write a picture of the learned partitions; see :func:`partitions_figure`."""
     save_figure(partitions_figure(mesh, rows, components, groups, title), path, dpi)

@@ -1,0 +1,55 @@
+"""The Python in README and docs runs as it stands there, and their links and pictures exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LARGEST_PICTURE = 300_000  # bytes: a page must load quickly
+
+
+def code_of(page: Path) -> str:
+    """All Python blocks of a page, joined: later ones may use names of earlier ones."""
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S))
+
+
+def links_of(page: Path) -> list[str]:
+    """Local files a page refers to."""
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    return [t for t in targets if not re.match(r"[a-z]+:", t)]
+
+
+def test_the_readme_has_code_and_pictures():
+    assert "predict(" in code_of(PAGES[0])
+    assert any(link.endswith(".png") for link in links_of(PAGES[0]))
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if code_of(p)], ids=lambda p: p.relative_to(ROOT).as_posix()
+)
+def test_python_runs(page: Path, tmp_path):
+    environment = os.environ | {"MPLBACKEND": "Agg"}
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code_of(page)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_local_links_lead_somewhere(page: Path):
+    missing = [link for link in links_of(page) if not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_pictures_are_small():
+    pictures = sorted((ROOT / "docs" / "images").glob("*"))
+    assert pictures
+    assert {p.name: p.stat().st_size for p in pictures if p.stat().st_size > LARGEST_PICTURE} == {}
