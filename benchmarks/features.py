@@ -9,7 +9,6 @@ Keys: ``seconds`` by node count, ``navier_stokes_seconds_4k``, ``ratio_to_navier
 ``growth_exponent`` (4k to 64k), ``peak_mb_64k``, and the budgets they are held against.
 """
 
-# ruff: noqa: E402
 from __future__ import annotations
 
 import os

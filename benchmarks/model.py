@@ -1,4 +1,6 @@
-"""Cost of Geo-NeW beside the same encoder with a linear head: `python benchmarks/model.py --json OUT`.
+"""Cost of Geo-NeW beside the same encoder with a linear head.
+
+    python benchmarks/model.py --json OUT
 
 One thread, one process, the two models timed in turns, medians of processor seconds (which other
 jobs on the machine disturb least). Features are precomputed and the

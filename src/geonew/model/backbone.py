@@ -1,7 +1,8 @@
 r"""The linear backbone: known terms and artificial diffusion, projected on the reduced space.
 
 .. math:: (A u + a)_i = \sum_t \kappa_t\, a_t(u_h, \psi_i)
-          + \varepsilon \int \nabla\psi_i\cdot\nabla u_h + r \int \psi_i u_h + \sigma\, m_i\, m^\top u - \mathrm{load}_i
+          + \varepsilon \int \nabla\psi_i\cdot\nabla u_h + r \int \psi_i u_h
+          + \sigma\, m_i\, m^\top u - \mathrm{load}_i
 
 with u_h = c E + sum u_i psi_i, so that the lift contributes the constant a. Epsilon acts on
 components without a symmetric known term, r > 0 (learned) on ``reaction`` fields, and the rank-one

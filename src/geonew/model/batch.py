@@ -1,9 +1,9 @@
 r"""From NumPy to torch: several samples as one padded batch.
 
 This is the one place where arrays become tensors and the only padding code. Node arrays are padded
-to the longest sample; sparse fine operators become one block-diagonal CSR matrix each, whose padding
-rows are empty. Hence padding carries no mass, no load and no matrix entry, and reduced quantities,
-which are all sums over nodes with such weights, never see it.
+to the longest sample; sparse fine operators become one block-diagonal CSR matrix each, whose
+padding rows are empty. Hence padding carries no mass, no load and no matrix entry, and reduced
+quantities, which are all sums over nodes with such weights, never see it.
 
 Reduced algebra runs in float64 whatever the model's precision (K projected in float32 has negative
 eigenvalues), so operators, lift and loads are float64 here; only tokens follow the model.
@@ -115,6 +115,17 @@ class Batch:
     def volume(self) -> Float[Tensor, "B"]:
         """Measure of each domain in reference lengths."""
         return self.mass.sum(1)
+
+    def blanked(self, which: Bool[Tensor, "B"]) -> Batch:
+        """The batch with the numbers of some samples replaced by harmless ones."""
+
+        def blank(name: str, value: float = 0.0) -> Tensor:
+            tensor = getattr(self, name)
+            return torch.where(which.view(-1, *[1] * (tensor.ndim - 1)), value, tensor)
+
+        names = ("tokens", "indicators", "extension", "group_value", "load")
+        blanks = {name: blank(name) for name in names}
+        return replace(self, **blanks, parameters=blank("parameters", 1.0))
 
     def to(self, device: torch.device | str) -> Batch:
         """The batch on another device."""
