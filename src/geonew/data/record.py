@@ -95,7 +95,10 @@ class Family(Protocol):
         axis: tuple[str, float] | None = None,
         swap: bool = False,
     ) -> Case:
-        """A random case; ``axis`` fixes an axis of the distribution (a sweep), ``swap`` reverses."""
+        """A random case.
+
+        ``axis`` fixes one axis of the distribution (a sweep), ``swap`` reverses.
+        """
         ...
 
     def solve(self, case: Case, level: Level) -> Record:
