@@ -137,8 +137,8 @@ class Backbone(nn.Module):
             masses = (batch.mass[:, None] @ space.components[f])[:, 0, :P]
             masses = masses / masses.sum(-1, keepdim=True)
             outer = masses[:, :, None] * masses[:, None]
-            if (f, f) in blocks:  # of the size of the block it completes
-                size = blocks[f, f].diagonal(dim1=-2, dim2=-1).sum(-1).detach()
+            if (f, f) in blocks:  # of the size of the block it completes, which may all but vanish
+                size = 1 + blocks[f, f].diagonal(dim1=-2, dim2=-1).sum(-1).detach()
                 outer = size[:, None, None] * outer
             add(f, f, outer, torch.zeros_like(masses))
         zero = space.trial.new_zeros(batch.size, P, P)

@@ -39,7 +39,7 @@ from geonew.model.flux.paper import PaperLaw
 from geonew.model.flux.structured import StructuredLaw
 from geonew.model.graph import FluxGraph
 from geonew.model.implicit import differentiable
-from geonew.model.newton import Solution, solve
+from geonew.model.newton import Solution, Status, solve
 from geonew.model.prediction import Prediction, assemble_predictions
 from geonew.model.sample import Sample, prepare
 from geonew.model.space import PartitionNetwork, ReducedSpace
@@ -58,6 +58,7 @@ class Encoding:
     context: Float[Tensor, "B _ d"]  # of the partitions
     flux_context: Float[Tensor, "B c d"]
     source_context: Float[Tensor, "B _ d"]
+    anchor_exists: Bool[Tensor, "B 1 1 M"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,8 @@ class GeoNeW(nn.Module):
     def encode(self, batch: Batch) -> Encoding:
         """Tokens -> node embeddings and contexts."""
         nodes, memory = self.encoder(self._normalised(batch), batch.anchors, batch.anchor_exists)
-        return Encoding(nodes, memory, *self.pooling(nodes, batch.log_mass))
+        contexts = self.pooling(nodes, batch.log_mass)
+        return Encoding(nodes, memory, *contexts, batch.anchor_exists)
 
     def reduce(self, encoding: Encoding, batch: Batch) -> ReducedSpace:
         """Embeddings -> reduced space."""
@@ -191,6 +193,12 @@ class GeoNeW(nn.Module):
                 values, u = space.field(solution.u), solution.u.clone()
             good = torch.nonzero(solution.converged)[:, 0]
             if len(good):
+                lost = solution.status == Status.NON_FINITE
+                if lost.any():  # nor may they stand in a gradient's way back to the weights
+                    batch = batch.blanked(lost)
+                    encoding = self.encode(batch)
+                    space = self.reduce(encoding, batch)
+                    balance = self.balance(encoding, space, batch)
                 part = differentiable(select(balance, good), select(solution, good), order)
                 values = values.index_copy(0, good, select(space, good).field(part))
                 u = u.index_copy(0, good, part)
@@ -201,7 +209,8 @@ class GeoNeW(nn.Module):
 
         Encoded and solved where ``output`` was, evaluated on the nodes of ``batch``.
         """
-        z = self.encoder.evaluate(self._normalised(batch), output.encoding.memory)
+        known = output.encoding
+        z = self.encoder.evaluate(self._normalised(batch), known.memory, known.anchor_exists)
         space = self.reduce(replace(output.encoding, nodes=z), batch)
         return space.field(output.u)
 

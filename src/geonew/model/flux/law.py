@@ -110,6 +110,12 @@ def edge_flux(flux: Flux, u: Float[Tensor, "B F V"]) -> Float[Tensor, "B F E"]:
     return rest if part is None else rest + linear_flux(part, flux.partitions.graph, u)
 
 
+def finite_or_zero(matrix: Float[Tensor, "*B m n"]) -> Float[Tensor, "*B m n"]:
+    """Matrices with NaN or infinity replaced by zero: decompositions of a batch raise on them."""
+    finite = torch.isfinite(matrix).all(-1, keepdim=True).all(-2, keepdim=True)
+    return torch.where(finite, matrix, 0.0)
+
+
 def schur_norm(matrix: Float[Tensor, "*B m n"]) -> Float[Tensor, "*B"]:
     r"""Schur's test: :math:`|A|_2 \le \sqrt{|A|_1 |A|_\infty}`, cheap and differentiable."""
     size = matrix.abs()

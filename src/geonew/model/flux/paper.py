@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from geonew.model.backbone import LinearSystem
-from geonew.model.flux.law import Monotonicity, Partitions, schur_norm
+from geonew.model.flux.law import Monotonicity, Partitions, finite_or_zero, schur_norm
 from geonew.model.graph import FluxGraph
 
 
@@ -135,8 +135,9 @@ class PaperFlux:
         F = self.mask.shape[1]
         inner = graph.divergence[:, : graph.partitions].mT.contiguous()
         wide = torch.block_diag(*[inner] * F)
-        solved = torch.linalg.lstsq(backbone, wide.expand(len(backbone), -1, -1)).solution
-        return torch.linalg.matrix_norm(solved, 2)
+        finite = finite_or_zero(backbone)
+        solved = torch.linalg.lstsq(finite, wide.expand(len(backbone), -1, -1)).solution
+        return _two_norm(solved)
 
     def _xi(self, u: Tensor) -> Float[Tensor, "B o2 E"]:
         graph = self.partitions.graph
@@ -232,16 +233,17 @@ class PaperLaw(nn.Module):
     def _allowed(self, graph: FluxGraph, backbone: Tensor) -> Float[Tensor, "B"]:
         """Largest Lipschitz constant allowed: per sample if certified, else the moving average."""
         reach = torch.linalg.matrix_norm(graph.divergence[:, : graph.partitions], 2)
-        symmetric = (backbone + backbone.mT) / 2
+        symmetric = finite_or_zero((backbone + backbone.mT) / 2)
         if self.config.mode == "certified":  # a function of the weights: its derivative counts
             lowest = torch.linalg.eigvalsh(symmetric)[:, 0].clamp_min(0.0)
             return self.config.contraction * lowest / reach
         with torch.no_grad():
             if self.training:
                 lowest = torch.linalg.eigvalsh(symmetric)[:, 0].clamp_min(0.0)
-                published = self.config.contraction * (lowest / reach).mean()
-                momentum = self.config.momentum
-                self.zeta.mul_(momentum).add_((1 - momentum) * published)
+                lowest = lowest[torch.isfinite(backbone).flatten(1).all(1)]
+                if len(lowest):
+                    published = self.config.contraction * (lowest / reach).mean()
+                    self.zeta.lerp_(published, 1 - self.config.momentum)
             return self.zeta.expand(len(backbone)).clone()
 
 
@@ -255,4 +257,4 @@ def _normalised(matrix: Tensor, norm) -> Tensor:
 
 
 def _two_norm(matrix: Tensor) -> Tensor:
-    return torch.linalg.matrix_norm(matrix, 2)
+    return torch.linalg.matrix_norm(finite_or_zero(matrix), 2)
