@@ -141,7 +141,7 @@ class GeoNeW(nn.Module):
         """Tokens -> node embeddings and contexts."""
         nodes, memory = self.encoder(self._normalised(batch), batch.anchors, batch.anchor_exists)
         contexts = self.pooling(nodes, batch.log_mass)
-        return Encoding(nodes, memory, *contexts, batch.anchor_exists)
+        return Encoding(nodes, memory, *contexts, anchor_exists=batch.anchor_exists)
 
     def reduce(self, encoding: Encoding, batch: Batch) -> ReducedSpace:
         """Embeddings -> reduced space."""
