@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from numpy.typing import ArrayLike
 
 from geonew.errors import InputError
 from geonew.fem.derived import known_formula
@@ -81,7 +82,7 @@ class Prediction:
             f"it has {[*self.fields, *self.problem.component_names]}",
         )
 
-    def at(self, points: Float[ndarray, "n d"]) -> dict[str, Float[ndarray, "n *d"]]:
+    def at(self, points: ArrayLike) -> dict[str, Float[ndarray, "n *d"]]:
         """All fields at arbitrary points, by P1 interpolation; NaN outside the mesh."""
         points = np.asarray(points, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != self.mesh.dim:
