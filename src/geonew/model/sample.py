@@ -267,9 +267,16 @@ def _with_parameters(
 
 
 def _anchor_key(features: MeshFeatures) -> Float[ndarray, "N k"]:
-    """What orders tied nodes: a mix of all tokens, then the position for mirror images."""
-    tokens = features.tokens
-    mix = tokens @ np.cos(np.arange(1, tokens.shape[1] + 1))  # any fixed weights without relations
+    """What orders tied nodes: tokens and indicators of the groups, then the position.
+
+    Tokens made of the data are left out: anchors that followed the data would make a prediction
+    jump when these are scaled. The indicators tell mirror images apart in their place.
+    """
+    assert features.lift is not None
+    steady = [k for k, name in enumerate(features.columns) if "data:" not in name]
+    indicators = features.lift.indicators
+    known = np.hstack([features.tokens[:, steady], indicators.reshape(len(indicators), -1)])
+    mix = known @ np.cos(np.arange(1, known.shape[1] + 1))  # any fixed weights without relations
     return np.column_stack([mix, features.operators.mesh.points])
 
 
