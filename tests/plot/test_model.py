@@ -55,13 +55,11 @@ def test_basis_functions_are_shown_largest_first():
     mesh = ZOO["plate"]()
     rows, _, _, names, groups = example(mesh, 1)
     figure = partitions_figure(mesh, rows, names, groups)
-    shown = [
-        c.get_array() for axes in figure.axes for c in axes.collections if isinstance(c, TriMesh)
-    ]
-    mass = lumped_mass(mesh) @ rows[:, 0, :P]
-    assert len(shown) == P
-    for values, i in zip(shown, np.argsort(-mass), strict=True):
-        np.testing.assert_array_equal(values, rows[:, 0, i])
+    (tiles,) = [c for axes in figure.axes for c in axes.collections if isinstance(c, TriMesh)]
+    order = np.argsort(-(lumped_mass(mesh) @ rows[:, 0, :P]))
+    np.testing.assert_array_equal(tiles.get_array(), rows[:, 0, order].T.ravel())
+    labels = [text.get_text() for text in figure.axes[1].texts]
+    assert [int(label.split(":")[0]) for label in labels] == order.tolist()
 
 
 def test_nodes_of_the_graph_stand_at_centroids_and_on_groups():
