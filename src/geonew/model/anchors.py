@@ -39,8 +39,7 @@ def farthest_points(
 
     """
     n = len(points)
-    if n <= count:
-        return _rank(key)
+    count = min(count, n)
     rank = np.empty(n, dtype=np.int64)
     rank[_rank(key)] = np.arange(n)  # position of each node in the invariant order
     spread = points - points.mean(axis=0)
@@ -52,6 +51,7 @@ def farthest_points(
     for k in range(1, count):
         step = points - points[chosen[k - 1]]
         distance = np.minimum(distance, np.sqrt(np.einsum("nd,nd->n", step, step)))
+        distance[chosen[k - 1]] = -np.inf  # never again, though others may share its place
         chosen[k] = _first(np.flatnonzero(distance >= distance.max() - tie), rank)
     return chosen
 

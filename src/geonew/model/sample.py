@@ -270,14 +270,20 @@ def _anchor_key(features: MeshFeatures) -> Float[ndarray, "N k"]:
     """What orders tied nodes: tokens and indicators of the groups, then the position.
 
     Tokens made of the data are left out: anchors that followed the data would make a prediction
-    jump when these are scaled. The indicators tell mirror images apart in their place.
+    jump when these are scaled. The indicators tell mirror images apart in their place, and the
+    centre of a node's cells the two sides of a crack.
     """
     assert features.lift is not None
     steady = [k for k, name in enumerate(features.columns) if "data:" not in name]
     indicators = features.lift.indicators
     known = np.hstack([features.tokens[:, steady], indicators.reshape(len(indicators), -1)])
     mix = known @ np.cos(np.arange(1, known.shape[1] + 1))  # any fixed weights without relations
-    return np.column_stack([mix, features.operators.mesh.points])
+    mesh = features.operators.mesh
+    moment, volume = np.zeros_like(mesh.points), np.zeros(mesh.n_nodes)
+    for corner in mesh.cells.T:
+        np.add.at(moment, corner, mesh.volumes[:, None] * mesh.points[mesh.cells].mean(axis=1))
+        np.add.at(volume, corner, mesh.volumes)
+    return np.column_stack([mix, mesh.points, moment / volume[:, None]])
 
 
 def _check_gauges(sample: Sample) -> None:
