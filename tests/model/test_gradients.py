@@ -337,7 +337,7 @@ def test_second_derivatives_entry_by_entry() -> None:
 
 @pytest.mark.parametrize("law", ["structured", "paper", "none"])
 def test_double_backward_raises_without_order_two(law: str) -> None:
-    model, batch = model_of("flow", law=law)
+    model, batch = model_of("poisson", law=law)
     (load,) = leaves(batch, ("load",))
     fields = by_batch(model, batch, ("load",))(load)
     (gradient,) = torch.autograd.grad(fields.square().sum(), load, create_graph=True)
