@@ -304,6 +304,9 @@ def ground_ratio(partitions: Partitions, weight: Float[Tensor, "B E"]) -> Float[
     for _ in range(POWER_STEPS):
         x = (x @ inner) / degree
     radius = ((x @ inner) / (degree * x)).amax(-1)
-    gap = torch.where(partitions.floating > 0, torch.ones_like(radius), 1 - radius)
+    # What a sum of P terms may have lost to round-off counts against the gap; it stays positive.
+    eps = torch.finfo(radius.dtype).eps
+    gap = (1 - radius - 4 * P * eps).clamp_min(eps)
+    gap = torch.where(partitions.floating > 0, torch.ones_like(gap), gap)
     q = torch.sqrt(0.75 + 0.5 / gap)
     return torch.where(partitions.floating > 0, torch.ones_like(q), q)
