@@ -229,6 +229,18 @@ def test_ground_ratio_bounds_the_exact_one(spread: float, median: float, most: f
     assert max(excess) <= most
 
 
+def test_ground_ratio_survives_weights_of_any_size() -> None:
+    """Groups held by a thread: the exact gap is below round-off, and q is large but finite."""
+    graph = FluxGraph(P, G)
+    partitions = partitions_of(torch.zeros(B, P + G, WIDTH, dtype=torch.float64))
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.exp(4 * torch.randn(B, graph.edges, generator=generator, dtype=torch.float64))
+    weight = torch.where(graph.head >= P, 1e-16 * weight, weight)
+    q = structured.ground_ratio(partitions, weight)
+    assert torch.isfinite(q).all()
+    assert q[0].min() > 1e6
+
+
 # -- monotonicity --------------------------------------------------------------------------------
 
 
