@@ -68,3 +68,15 @@ class CacheError(GeoNeWError):
 
 class ConfigError(GeoNeWError):
     """A configuration contradicts itself or has unknown keys."""
+
+
+class DataError(GeoNeWError):
+    """A data set cannot be generated, written, read or imported; names the sample it concerns."""
+
+
+class CheckpointError(GeoNeWError):
+    """A model or checkpoint file is damaged, foreign, or does not fit what it is used for."""
+
+
+class TrainingError(GeoNeWError):
+    """Training cannot go on; the last good checkpoint is kept."""

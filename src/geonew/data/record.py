@@ -61,12 +61,12 @@ class Record:
     """
 
     mesh: Mesh
-    fields: Mapping[str, Float[ndarray, "N *d"]]
-    boundary: Mapping[str, Mapping[str, Float[ndarray, "n w"]]]
+    fields: Mapping[str, Float[ndarray, "N ..."]]
+    boundary: Mapping[str, Mapping[str, Float[ndarray, "_ _"]]]
     case: Case
     parameters: Mapping[str, float | ndarray] = field(default_factory=dict)
-    sources: Mapping[str, Float[ndarray, "N *d"]] = field(default_factory=dict)
-    neumann: Mapping[str, Mapping[str, Float[ndarray, "n w"]]] = field(default_factory=dict)
+    sources: Mapping[str, Float[ndarray, "N ..."]] = field(default_factory=dict)
+    neumann: Mapping[str, Mapping[str, Float[ndarray, "_ _"]]] = field(default_factory=dict)
     info: Mapping[str, float] = field(default_factory=dict)
 
 
