@@ -1,0 +1,1 @@
+"""Training: a typed configuration, samples from data files, one loop, safe checkpoints."""

@@ -1,0 +1,238 @@
+"""Models as files: everything a prediction needs, and what a run needs to go on.
+
+    weights, settings, feature spec, columns, problem with its scales, training ranges, versions,
+    hash of the data --save_model--> one file --load_model--> the model
+
+The same file, with the state of optimiser, average and loop added, is what ``--resume`` reads.
+A file is data from anywhere (:mod:`geonew.train.container`): the model is first laid out without
+memory and compared with the stored shapes, so that a hostile description cannot exhaust anything.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+from torch import Tensor, nn
+
+from geonew import __version__
+from geonew.errors import CheckpointError, GeoNeWError
+from geonew.features import FeatureSpec
+from geonew.problem import Problem
+from geonew.train.container import read_container, write_container
+from geonew.train.models import FieldModel, ModelChoice, build_model
+from geonew.train.reading import build
+
+WEIGHTS = "weights/"
+_LIBRARIES = ("torch", "numpy", "scipy", "scikit-fem", "pytorch_optimizer")
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFile:
+    """What a file says about its model.
+
+    Args:
+        choice: kind and settings.
+        problem: with the reference values of training.
+        spec: which features.
+        columns: names of the tokens.
+        deviations: training standard deviation of each component, over the reference values.
+        ranges: what the training data cover.
+        data_hash: SHA-256 of the training data.
+        run: the configuration of the run.
+        extra: more plain data: calibration, how good it is.
+        versions: of geonew and the libraries.
+
+    """
+
+    choice: ModelChoice
+    problem: Problem
+    spec: FeatureSpec
+    columns: tuple[str, ...]
+    deviations: Float[ndarray, "F"]
+    ranges: Mapping[str, Any] = field(default_factory=dict)
+    data_hash: str = ""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=lambda: current_versions())
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {
+            "model": self.choice.to_plain(),
+            "problem": self.problem.to_json(),
+            "features": self.spec.to_json(),
+            "columns": list(self.columns),
+            "deviations": self.deviations.tolist(),
+            "ranges": dict(self.ranges),
+            "data_hash": self.data_hash,
+            "run": dict(self.run),
+            "extra": dict(self.extra),
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_plain(cls, raw: Mapping[str, Any], path: str | Path) -> ModelFile:
+        """Inverse of :meth:`to_plain`; a wrong description raises a named error."""
+        try:
+            return cls(
+                choice=build(ModelChoice, raw["model"], "model"),
+                problem=Problem.from_json(raw["problem"]),
+                spec=FeatureSpec.from_json(raw["features"]),
+                columns=tuple(str(name) for name in raw["columns"]),
+                deviations=np.array(raw["deviations"], dtype=np.float64),
+                ranges=dict(raw["ranges"]),
+                data_hash=str(raw["data_hash"]),
+                run=dict(raw["run"]),
+                extra=dict(raw["extra"]),
+                versions=dict(raw["versions"]),
+            )
+        except GeoNeWError as error:
+            raise CheckpointError(f"{path}: {error.what}", error.cure) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{path}: the description of the model is incomplete: {error!r}",
+                "give a file that geonew train wrote",
+            ) from error
+
+
+def save_model(
+    path: str | Path,
+    model: nn.Module,
+    about: ModelFile,
+    training: Mapping[str, Any] | None = None,
+    more: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write a model, and the state of its training where given.
+
+    Args:
+        path: the file.
+        model: its weights and buffers are stored.
+        about: everything else a prediction needs.
+        training: plain data of the state.
+        more: its tensors.
+
+    """
+    tensors = {f"{WEIGHTS}{name}": t for name, t in model.state_dict().items()}
+    document: dict[str, Any] = about.to_plain()
+    if training is not None:
+        document["training"] = dict(training)
+    write_container(path, {**tensors, **(more or {})}, document)
+
+
+def load_model(path: str | Path, device: str | torch.device = "cpu") -> nn.Module:
+    """The model of a file, ready to predict."""
+    return read_model(path, device)[0]
+
+
+def read_model(path: str | Path, device: str | torch.device = "cpu") -> tuple[nn.Module, ModelFile]:
+    """The model of a file, and what the file says about it."""
+    tensors, document = read_container(path)
+    about = ModelFile.from_plain(document, path)
+    weights = weights_of(tensors)
+    model = _laid_out(about, weights, path)
+    check_shapes(model, weights, path)
+    # Constants of the architecture (graph indices) are no weights: they need real memory.
+    dtypes = {t.dtype for t in weights.values() if t.is_floating_point()}
+    model = build_model(about.choice, about.problem, about.spec, about.columns)
+    model.to(next(iter(dtypes)) if len(dtypes) == 1 else torch.float32)
+    model.load_state_dict(weights)
+    return model.to(device).eval(), about
+
+
+def weights_of(tensors: Mapping[str, Tensor], prefix: str = WEIGHTS) -> dict[str, Tensor]:
+    """The tensors under a prefix, without it."""
+    return {name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)}
+
+
+def check_shapes(model: nn.Module, weights: Mapping[str, Tensor], path: str | Path) -> None:
+    """Refuse weights that are not those of the model; names the first that differ."""
+    wanted = {name: tuple(t.shape) for name, t in model.state_dict().items()}
+    found = {name: tuple(t.shape) for name, t in weights.items()}
+    wrong = [
+        f"{name} is {found.get(name, 'missing')} instead of {wanted.get(name, 'absent')}"
+        for name in sorted(set(wanted) | set(found))
+        if wanted.get(name) != found.get(name)
+    ]
+    if wrong:
+        raise CheckpointError(
+            f"{path}: {len(wrong)} weights do not fit the model: {'; '.join(wrong[:3])}",
+            "use the settings of the model that the file was written for",
+        )
+
+
+def check_compatible(about: ModelFile, problem: Problem, columns: tuple[str, ...]) -> None:
+    """Refuse to go on from a model of another problem or other features, by name."""
+    for what, theirs, ours in (
+        ("dimension", about.problem.dim, problem.dim),
+        ("fields", _fields(about.problem), _fields(problem)),
+        ("boundary groups", about.problem.groups, problem.groups),
+        ("Dirichlet conditions", _conditions(about.problem), _conditions(problem)),
+        ("parameters", _parameters(about.problem), _parameters(problem)),
+        ("known terms", _terms(about.problem), _terms(problem)),
+    ):
+        if theirs != ours:
+            raise CheckpointError(
+                f"the given model solves {about.problem.name!r}, the data are of "
+                f"{problem.name!r}: {what} are {theirs} there and {ours} here",
+                "start from a model of the same problem, or without --init",
+            )
+    if about.columns != columns:
+        missing = [c for c in about.columns if c not in columns]
+        extra = [c for c in columns if c not in about.columns]
+        raise CheckpointError(
+            f"the given model reads other features: {missing} are missing here, {extra} unknown "
+            "to it",
+            "give the same settings under 'features' as the model was trained with",
+        )
+
+
+def current_versions() -> dict[str, str]:
+    """Versions of geonew, Python and the libraries that decide a model's last bits."""
+    versions = {"geonew": __version__, "python": platform.python_version()}
+    return versions | {name: importlib.metadata.version(name) for name in _LIBRARIES}
+
+
+def _laid_out(about: ModelFile, weights: Mapping[str, Tensor], path: str | Path) -> nn.Module:
+    """The model on the device without memory; sizes beyond those of the weights are refused."""
+    largest = max([len(weights), *(n for t in weights.values() if t.numel() for n in t.shape)])
+    for name in ("width", "depth", "heads", "partitions", "contexts", "hidden"):
+        size = getattr(about.choice.settings, name, None)
+        if isinstance(size, int) and size > largest:
+            raise CheckpointError(
+                f"{path}: model setting {name!r} is {size}, but no weight is that large",
+                "give a file that geonew train wrote",
+            )
+    try:
+        with torch.device("meta"):
+            model = build_model(about.choice, about.problem, about.spec, about.columns)
+    except GeoNeWError as error:
+        raise CheckpointError(f"{path}: {error.what}", error.cure) from error
+    except (RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise CheckpointError(f"{path}: no model has these settings: {error}") from error
+    assert isinstance(model, FieldModel)
+    return model
+
+
+def _fields(problem: Problem) -> list[str]:
+    return [f"{f.name} ({f.rank}, {f.level})" for f in problem.fields]
+
+
+def _conditions(problem: Problem) -> list[str]:
+    return sorted(f"{d.field} on {d.group}{d.axes or ''}" for d in problem.dirichlet)
+
+
+def _parameters(problem: Problem) -> list[str]:
+    return [f"{p.name} ({p.support} {p.rank})" for p in problem.parameters]
+
+
+def _terms(problem: Problem) -> list[str]:
+    return [f"{t.form} of {'/'.join(t.fields)}" for t in problem.terms]

@@ -1,0 +1,188 @@
+"""The loop: reproducible, resumable bit for bit, robust against bad samples."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import training_runs as runs
+from geonew.errors import ConfigError, DataError, TrainingError
+from geonew.train.config import read_config
+from geonew.train.container import read_container
+from geonew.train.log import read_log
+from geonew.train.loop import train
+from geonew.train.state import BEST, LAST
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return runs.data_files(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("GEONEW_HOME", str(files / "home"))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # as the processes that are compared have
+    yield
+    torch.set_num_threads(before)
+
+
+def losses(folder: Path) -> list[float]:
+    return [event["loss"] for event in read_log(folder) if event["event"] == "step"]
+
+
+def same_tensors(one: Path, two: Path) -> None:
+    ours, theirs = read_container(one)[0], read_container(two)[0]
+    assert ours.keys() == theirs.keys()
+    different = [name for name in ours if not torch.equal(ours[name], theirs[name])]
+    assert different == []
+
+
+def test_training_lowers_the_loss_and_keeps_the_best(files, tmp_path):
+    seen: list[str] = []
+    raw = runs.configuration(files, output=str(tmp_path / "run"), budget={"steps": 40})
+    outcome = train(read_config(raw), observers=[lambda event, values: seen.append(event)])
+    curve = losses(outcome.folder)
+    assert len(curve) == outcome.steps == 40
+    assert np.mean(curve[-5:]) < 0.3 * curve[0]
+    checked = [e["error"] for e in read_log(outcome.folder) if e["event"] == "validation"]
+    assert outcome.best == min(checked)
+    assert {"prepare", "start", "step", "validation", "end"} <= set(seen)
+    about = read_container(outcome.model)[1]
+    assert about["extra"]["validation"]["combined"] == outcome.best
+
+
+def test_same_seed_same_losses(files, tmp_path):
+    curves = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        raw = runs.configuration(files, output=str(tmp_path / name), seed=seed)
+        curves.append(losses(train(read_config(raw)).folder))
+    assert curves[0] == curves[1]
+    assert curves[0] != curves[2]
+
+
+@pytest.mark.parametrize("optimiser", ["soap", "adamw"])
+def test_a_resumed_run_is_the_undisturbed_one(files, tmp_path, optimiser):
+    settings = {**runs.TINY["optimiser"], "name": optimiser, "average": 0.9}
+    raw = runs.configuration(files, optimiser=settings, budget={"steps": 23}, checkpoint_every=4)
+    whole = train(read_config({**raw, "output": str(tmp_path / "whole")}))
+
+    broken = read_config({**raw, "output": str(tmp_path / "broken")})
+
+    class Death(Exception):
+        pass
+
+    def die(event: str, values: object) -> None:
+        if event == "step" and values["step"] == 14:  # type: ignore[index]
+            raise Death
+
+    with pytest.raises(Death):
+        train(broken, observers=[die])
+    resumed = train(broken, resume=True)
+    same_tensors(whole.folder / LAST, resumed.folder / LAST)
+    same_tensors(whole.folder / BEST, resumed.folder / BEST)
+    assert losses(whole.folder) == losses(resumed.folder)
+
+
+def test_killed_at_a_random_step_and_resumed(files, tmp_path):
+    raw = runs.configuration(files, budget={"steps": 60}, checkpoint_every=7)
+    train(read_config({**raw, "output": str(tmp_path / "whole")}))
+    broken = {**raw, "output": str(tmp_path / "broken")}
+    step = int(np.random.default_rng(time.time_ns()).integers(5, 55))
+    child = subprocess.Popen(
+        runs.command(tmp_path / "broken.yaml", broken), env=runs.environment(files)
+    )
+    log = tmp_path / "broken" / "log.jsonl"
+    while not (log.exists() and f'"step": {step}' in log.read_text()):
+        assert child.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.002)
+    child.kill()
+    assert child.wait(timeout=60) == -signal.SIGKILL
+    train(read_config(broken), resume=True)
+    same_tensors(tmp_path / "whole" / LAST, tmp_path / "broken" / LAST)
+    same_tensors(tmp_path / "whole" / BEST, tmp_path / "broken" / BEST)
+
+
+def test_a_signal_ends_a_run_cleanly(files, tmp_path):
+    raw = runs.configuration(files, output=str(tmp_path / "run"), budget={"minutes": 10})
+    child = subprocess.Popen(
+        runs.command(tmp_path / "run.yaml", raw), env=runs.environment(files),
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    log = tmp_path / "run" / "log.jsonl"
+    while not (log.exists() and '"step": 3' in log.read_text()):
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(signal.SIGTERM)
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "--resume" in out
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert last["event"] == "end"
+    assert last["interrupted"] is True
+    stored = read_container(tmp_path / "run" / LAST)[1]["training"]["state"]["mapping"]
+    assert dict(stored)["step"] == last["step"]
+
+
+def test_a_sample_with_nan_is_named_skipped_and_counted(files, tmp_path):
+    records = [runs.record(k) for k in range(6)]
+    records[2] = runs.spoiled(records[2])
+    path = runs.write(tmp_path / "some.h5", records)
+    data = {"train": str(path), "validation": str(files / "val.h5")}
+    outcome = train(read_config(runs.configuration(tmp_path, data=data)))
+    start = next(e for e in read_log(outcome.folder) if e["event"] == "start")
+    assert start["samples"] == 5
+    assert start["skipped"] == ["some.h5, sample 2: not finite in ['field:u']"]
+    assert outcome.steps == 12
+
+
+def test_nan_everywhere_stops_with_advice(tmp_path):
+    path = runs.write(tmp_path / "train.h5", [runs.spoiled(runs.record(k)) for k in range(3)])
+    data = {"train": str(path)}
+    with pytest.raises(DataError, match="none of 3 samples is usable"):
+        train(read_config(runs.configuration(tmp_path, data=data)))
+
+
+def test_a_run_that_breaks_keeps_its_last_good_checkpoint(files, tmp_path):
+    raw = runs.configuration(files, output=str(tmp_path / "run"), budget={"steps": 400})
+    settings = {**runs.TINY["optimiser"], "learning_rate": 10.0, "warm_up": 1, "clip": 1e30}
+    raw = {**raw, "optimiser": {**settings, "name": "adamw"}, "least_converged": 1.0}
+    with pytest.raises(TrainingError, match="last good checkpoint"):
+        train(read_config({**raw, "model": {**raw["model"], "newton": {"max_steps": 0}}}))
+    weights = read_container(tmp_path / "run" / LAST)[0]
+    assert all(torch.isfinite(t).all() for t in weights.values() if t.is_floating_point())
+
+
+def test_one_batch_can_be_learned(files, tmp_path):
+    data = {"train": str(files / "train.h5"), "train_limit": 4}
+    model = {**runs.TINY["model"], "width": 32, "partitions": 16}
+    raw = runs.configuration(files, output=str(tmp_path / "run"), data=data, model=model)
+    config = read_config({**raw, "budget": {"steps": 400}, "log": {"tensorboard": False}})
+    assert losses(train(config).folder)[-1] < 1e-3
+
+
+def test_an_existing_run_is_not_overwritten(files, tmp_path):
+    config = read_config(runs.configuration(files, output=str(tmp_path), budget={"steps": 3}))
+    train(config)
+    with pytest.raises(ConfigError, match="holds a run already"):
+        train(config)
+    with pytest.raises(ConfigError, match="other settings: seed"):
+        train(
+            read_config({**runs.configuration(files, output=str(tmp_path)), "seed": 5}),
+            resume=True,
+        )
+
+
+def test_a_split_serves_its_own_purpose(files, tmp_path):
+    swapped = {"train": str(files / "val.h5"), "validation": str(files / "train.h5")}
+    with pytest.raises(DataError, match="holds the split 'val', not 'train'"):
+        train(read_config(runs.configuration(tmp_path, data=swapped)))
