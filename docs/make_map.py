@@ -26,7 +26,19 @@ over. `examples/demo.py` walks through the whole pipeline, `benchmarks/` measure
 *Written by `python docs/make_map.py` from the modules' docstrings.*
 """
 # From first to last; anything new comes after.
-ORDER = ("mesh", "shape", "fem", "problem", "features", "model", "data", "train", "plot", "cli")
+ORDER = (
+    "mesh",
+    "shape",
+    "fem",
+    "problem",
+    "features",
+    "model",
+    "baselines",
+    "data",
+    "train",
+    "plot",
+    "cli",
+)
 
 
 def first_line(path: Path) -> str:

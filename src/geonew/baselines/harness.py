@@ -1,0 +1,259 @@
+r"""What all baselines share: the inputs, the normalisation, the output; only the map is their own.
+
+    batch --inputs--> x (B, N, I) --approximate--> fields / scale (B, N, F) --> Direct
+
+Every baseline sees per node exactly what Geo-NeW is given, nothing else: the tokens, the prescribed
+boundary values where a component is fixed (0 elsewhere) with the indicator of being fixed, and, for
+problems with sources or Neumann data, the load per lumped mass. It returns fields at the nodes,
+directly: nothing is solved, prescribed values are not written into the result, and its error on
+the boundary is its own.
+
+Fields are divided by their root mean square over the training samples (scaled, never shifted), as
+the targets of all these methods are in their papers; loads likewise; tokens have zero mean and unit
+variance.
+
+Identities kept: padding is 0 on input, weighted 0 in every sum over nodes and 0 on output; a
+sample's fields do not depend on its batch mates. A sample with numbers that are not finite is
+blanked before the network and reported as not ``converged``, so that it reaches no gradient.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+from torch import Tensor, nn
+
+from geonew.errors import ConfigError, FeatureError
+from geonew.features import FeatureSpec
+from geonew.model.batch import Batch, collate
+from geonew.model.sample import Sample, to_lab
+from geonew.problem import Problem
+
+# A column whose spread is below this part of its size is constant: it keeps the scale 1.
+STEADY = 1e-8
+
+
+@dataclass(frozen=True)
+class BaselineConfig:
+    """Sizes that every baseline has; the defaults are those of the comparison in the paper.
+
+    Args:
+        width: embedding width d.
+        depth: number of blocks L.
+
+    """
+
+    width: int = 128
+    depth: int = 4
+
+    def __post_init__(self) -> None:
+        sizes = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name, size in sizes.items():
+            if type(size) is int and size < 1:
+                raise ConfigError(f"baseline setting {name!r} is {size}; it must be at least 1")
+        heads = sizes.get("heads", 1)
+        if self.width % heads:
+            raise ConfigError(
+                f"width {self.width} is not a multiple of {heads} heads",
+                "choose a width that the heads divide",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """What a baseline predicts.
+
+    Args:
+        fields: on the nodes in the frame, over the reference values; NaN for samples with bad
+            numbers, 0 on padding.
+        converged: which samples have finite fields; a loss uses these alone.
+
+    """
+
+    fields: Float[Tensor, "B N F"]
+    converged: Bool[Tensor, "B"]
+
+
+class Baseline(nn.Module, ABC):
+    """A model that maps node inputs to node fields.
+
+    Args:
+        problem: what it predicts.
+        spec: which mesh features it reads.
+        columns: names of the token columns these make.
+        config: sizes and choices; the defaults of its kind where none are given.
+
+    """
+
+    config_type: ClassVar[type[BaselineConfig]]
+    # Meshes predicted side by side; more brings no speed on a processor and costs memory.
+    PREDICT_BATCH: ClassVar[int] = 8
+
+    token_mean: Float[Tensor, "C"]
+    token_scale: Float[Tensor, "C"]
+    load_scale: Float[Tensor, "F"]
+    field_scale: Float[Tensor, "F"]
+
+    def __init__(
+        self,
+        problem: Problem,
+        spec: FeatureSpec,
+        columns: Sequence[str],
+        config: BaselineConfig | None = None,
+    ) -> None:
+        super().__init__()
+        config = self.config_type() if config is None else config
+        if type(config) is not self.config_type:
+            raise ConfigError(
+                f"{type(self).__name__} was given a {type(config).__name__}",
+                f"give it a {self.config_type.__name__}",
+            )
+        self.problem, self.spec, self.columns, self.config = problem, spec, tuple(columns), config
+        self.loaded = bool(problem.sources or problem.neumann)
+        self.register_buffer("token_mean", torch.zeros(len(self.columns)))
+        self.register_buffer("token_scale", torch.ones(len(self.columns)))
+        self.register_buffer("load_scale", torch.ones(problem.n_components))
+        self.register_buffer("field_scale", torch.ones(problem.n_components))
+
+    @property
+    def input_width(self) -> int:
+        """Number I of inputs per node: tokens, values, indicators, loads where there are any."""
+        return len(self.columns) + self.problem.n_components * (3 if self.loaded else 2)
+
+    @abstractmethod
+    def approximate(self, x: Float[Tensor, "B N I"], batch: Batch) -> Float[Tensor, "B N F"]:
+        """Fields over their scales; rows of padding are arbitrary.
+
+        Args:
+            x: what :meth:`inputs` makes of the batch, finite.
+            batch: for masks, masses and anchors.
+
+        """
+
+    # -- the arrows --------------------------------------------------------------------------------
+
+    def inputs(self, batch: Batch) -> Float[Tensor, "B N I"]:
+        """Normalised tokens, prescribed values, their indicators, loads; 0 on padding."""
+        dtype = batch.tokens.dtype
+        value = torch.where(batch.fixed, batch.extension / self.field_scale, 0.0)
+        parts = [
+            (batch.tokens - self.token_mean) / self.token_scale,
+            value.to(dtype),
+            batch.fixed.to(dtype),
+        ]
+        if self.loaded:
+            mass = torch.where(batch.mask, batch.mass, 1.0)[..., None]
+            parts.append((batch.load / mass / self.load_scale).to(dtype))
+        return torch.where(batch.mask[..., None], torch.cat(parts, dim=-1), 0.0)
+
+    def forward(self, batch: Batch) -> Direct:
+        """Predict a batch; the differentiable entry."""
+        x = self.inputs(batch)
+        sound = x.isfinite().all(-1).all(-1)
+        if not sound.all():
+            x = torch.where(sound[:, None, None], x, 0.0)
+        values = self.approximate(x, batch).double() * self.field_scale
+        values = torch.where(batch.mask[..., None], values, 0.0)
+        values = torch.where(sound[:, None, None], values, torch.nan)
+        return Direct(values, values.isfinite().all(-1).all(-1))
+
+    # -- for users ---------------------------------------------------------------------------------
+
+    def collate(
+        self, samples: Sequence[Sample], draw: tuple[int, int, Sequence[int]] | None = None
+    ) -> Batch:
+        """A batch for this model, on its device; ``draw`` as in :mod:`geonew.model.batch`."""
+        for sample in samples:
+            if sample.columns != self.columns:
+                missing = [c for c in self.columns if c not in sample.columns]
+                extra = [c for c in sample.columns if c not in self.columns]
+                raise FeatureError(
+                    f"the sample's features do not fit the model: missing {missing}, extra {extra}",
+                    "use the model's own FeatureSpec; a model that reads components in the frame "
+                    "cannot take a mesh without a well-defined frame",
+                )
+        blocks, anchors = self.anchors
+        # No baseline reads fine matrices; anchors are drawn only where there are some.
+        light = [replace(sample, matrices=()) for sample in samples]
+        batch = collate(
+            light,
+            blocks,
+            max(anchors, 1),
+            dtype=self.token_mean.dtype,
+            draw=draw if anchors else None,
+        )
+        batch = replace(batch, samples=tuple(samples))
+        device = self.token_mean.device
+        return batch if device.type == "cpu" else batch.to(device)
+
+    @property
+    def anchors(self) -> tuple[int, int]:
+        """Blocks with anchors, and anchors in each; none by default."""
+        return 1, 0
+
+    def normalise_tokens(self, samples: Sequence[Sample]) -> None:
+        """Scales from training samples: tokens, loads, and fields where targets are known.
+
+        Constant columns, and loads and fields that vanish everywhere, keep the scale 1.
+        """
+        stacked = np.concatenate([s.tokens for s in samples])
+        mean, spread = stacked.mean(axis=0), stacked.std(axis=0)
+        steady = spread <= STEADY * np.maximum(np.abs(mean), 1.0)
+        self.token_mean.copy_(torch.from_numpy(mean))
+        self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, spread)))
+        densities = np.concatenate([s.load / s.mass[:, None] for s in samples])
+        self.load_scale.copy_(torch.from_numpy(_root_mean_square(densities)))
+        targets = [s.target for s in samples if s.target is not None]
+        if targets:
+            scale = _root_mean_square(np.concatenate(targets))
+            self.field_scale.copy_(torch.from_numpy(scale))
+
+    @torch.no_grad()
+    def predict_fields(self, samples: Sequence[Sample]) -> list[Float[ndarray, "_ F"]]:
+        """Fields of prepared samples in the user's axes and units, as the network gives them."""
+        was_training = self.training
+        self.eval()
+        try:
+            result = []
+            for first in range(0, len(samples), self.PREDICT_BATCH):
+                part = samples[first : first + self.PREDICT_BATCH]
+                values = self(self.collate(part)).fields.cpu().numpy()
+                result += [to_lab(s, v[: s.n_nodes]) for s, v in zip(part, values, strict=True)]
+            return result
+        finally:
+            self.train(was_training)
+
+    # -- for subclasses ----------------------------------------------------------------------------
+
+    def coordinate_columns(self) -> Int[Tensor, "d"]:
+        """Positions of the columns x1, x2, ... among the tokens; refused where they are missing."""
+        names = [f"x{axis + 1}" for axis in range(self.problem.dim)]
+        missing = [name for name in names if name not in self.columns]
+        if missing:
+            raise FeatureError(
+                f"{type(self).__name__} reads coordinates; the tokens have no columns {missing}",
+                "use FeatureSpec(coordinates=True) and a problem whose frame is well defined",
+            )
+        return torch.tensor([self.columns.index(name) for name in names])
+
+
+def counting_measure(batch: Batch) -> Float[Tensor, "B N"]:
+    """Every node the same weight, their sum 1."""
+    return batch.mask.to(batch.tokens.dtype) / batch.mask.sum(1, keepdim=True)
+
+
+def mass_measure(batch: Batch) -> Float[Tensor, "B N"]:
+    """Lumped mass over the domain's measure: sums over nodes are means over the domain."""
+    return (batch.mass / batch.volume[:, None]).to(batch.tokens.dtype)
+
+
+def _root_mean_square(rows: Float[ndarray, "n F"]) -> Float[ndarray, "F"]:
+    size = np.sqrt(np.mean(rows**2, axis=0))
+    return np.where(size > 0, size, 1.0)

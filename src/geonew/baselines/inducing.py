@@ -1,0 +1,67 @@
+r"""Inducing points: the encoder of Geo-NeW with a linear head in place of the solve.
+
+    u(x_n) = H z_n + b,   z = AnchorTransformer(x)
+
+The comparison that isolates what the reduced space and the balance law bring: everything up to the
+node embeddings is the same module with the same anchors.
+
+Paper: "Inducing Point (baseline)" of its tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from geonew.baselines.harness import Baseline, BaselineConfig
+from geonew.features import FeatureSpec
+from geonew.model.batch import Batch
+from geonew.model.encoder import AnchorTransformer
+from geonew.problem import Problem
+
+
+@dataclass(frozen=True)
+class InducingConfig(BaselineConfig):
+    """Sizes of the encoder, as in :class:`geonew.model.config.ModelConfig`.
+
+    Args:
+        heads: attention heads.
+        anchors: anchors per block M.
+
+    """
+
+    heads: int = 2
+    anchors: int = 64
+
+
+class Inducing(Baseline):
+    """Anchor transformer with a linear head."""
+
+    config_type: ClassVar[type[BaselineConfig]] = InducingConfig
+    config: InducingConfig
+
+    def __init__(
+        self,
+        problem: Problem,
+        spec: FeatureSpec,
+        columns: Sequence[str],
+        config: InducingConfig | None = None,
+    ) -> None:
+        super().__init__(problem, spec, columns, config)
+        d, depth, heads = self.config.width, self.config.depth, self.config.heads
+        self.encoder = AnchorTransformer(self.input_width, d, depth, heads)
+        self.head = nn.Linear(d, problem.n_components)
+
+    @property
+    def anchors(self) -> tuple[int, int]:
+        """As many as the configuration says, in every block."""
+        return self.config.depth, self.config.anchors
+
+    def approximate(self, x: Float[Tensor, "B N I"], batch: Batch) -> Float[Tensor, "B N F"]:
+        """Embed and read off."""
+        nodes, _ = self.encoder(x, batch.anchors, batch.anchor_exists)
+        return self.head(nodes)
