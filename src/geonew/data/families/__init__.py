@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from geonew.data.families.channel import ChannelObstacles, ChannelReynolds, QuadrantObstacles
 from geonew.data.families.elasticity import Elasticity
+from geonew.data.families.naca import NacaEuler
 from geonew.data.families.pipe import Pipe
 from geonew.data.families.poisson import PolyPoisson
 from geonew.data.families.solids import BallPoisson, DuctStokes
@@ -20,6 +21,7 @@ FAMILIES: dict[str, Family] = {
         ChannelReynolds(),
         Pipe(),
         Elasticity(),
+        NacaEuler(),
         BallPoisson(),
         DuctStokes(),
     )
