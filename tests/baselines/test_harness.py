@@ -216,13 +216,14 @@ def test_one_batch_is_learned_by_heart(name: str):
     assert error < 1e-2
 
 
+@pytest.mark.parametrize("where", ["tokens", "extension", "load", "group_value"])
 @pytest.mark.parametrize("name", ALL)
-def test_a_sample_with_bad_numbers_is_left_out_of_values_and_gradients(name: str):
+def test_a_sample_with_bad_numbers_is_left_out_of_values_and_gradients(name: str, where: str):
     model = tiny(name).train()
     good, bad = fitting(name)[:2]
-    tokens = bad.tokens.copy()
-    tokens[3, 1] = np.nan
-    batch = model.collate([good, replace(bad, tokens=tokens)])
+    batch = model.collate(
+        [good, replace(bad, **{where: np.full_like(getattr(bad, where), np.nan)})]
+    )
     output = model(batch)
     assert output.converged.tolist() == [True, False]
     assert output.fields[1].isnan().any()

@@ -155,14 +155,8 @@ class Baseline(nn.Module, ABC):
 
     def forward(self, batch: Batch) -> Direct:
         """Predict a batch; the differentiable entry."""
-        x = self.inputs(batch)
-        sound = x.isfinite().all(-1).all(-1)
-        if not sound.all():
-            x = torch.where(sound[:, None, None], x, 0.0)
-        values = self.approximate(x, batch).double() * self.field_scale
-        values = torch.where(batch.mask[..., None], values, 0.0)
-        values = torch.where(sound[:, None, None], values, torch.nan)
-        return Direct(values, values.isfinite().all(-1).all(-1))
+        x, sound, batch = self._sound_inputs(batch)
+        return self._output(self.approximate(x, batch), sound, batch)
 
     # -- for users ---------------------------------------------------------------------------------
 
@@ -231,6 +225,25 @@ class Baseline(nn.Module, ABC):
             self.train(was_training)
 
     # -- for subclasses ----------------------------------------------------------------------------
+
+    def _sound_inputs(
+        self, batch: Batch
+    ) -> tuple[Float[Tensor, "B N I"], Bool[Tensor, "B"], Batch]:
+        """Inputs with bad samples blanked, which samples are good, and the batch blanked alike."""
+        x = self.inputs(batch)
+        sound = x.isfinite().all(-1).all(-1) & batch.group_value.isfinite().all(-1).all(-1)
+        if not sound.all():
+            # Blanked before the network: 0 times NaN is NaN on a gradient's way back.
+            x, batch = torch.where(sound[:, None, None], x, 0.0), batch.blanked(~sound)
+        return x, sound, batch
+
+    def _output(
+        self, values: Float[Tensor, "B N F"], sound: Bool[Tensor, "B"], batch: Batch
+    ) -> Direct:
+        """Scaled back, in double precision, 0 on padding and NaN for bad samples."""
+        fields = torch.where(batch.mask[..., None], values.double() * self.field_scale, 0.0)
+        fields = torch.where(sound[:, None, None], fields, torch.nan)
+        return Direct(fields, fields.isfinite().all(-1).all(-1))
 
     def coordinate_columns(self) -> Int[Tensor, "d"]:
         """Positions of the columns x1, x2, ... among the tokens; refused where they are missing."""

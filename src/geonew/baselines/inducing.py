@@ -3,7 +3,8 @@ r"""Inducing points: the encoder of Geo-NeW with a linear head in place of the s
     u(x_n) = H z_n + b,   z = AnchorTransformer(x)
 
 The comparison that isolates what the reduced space and the balance law bring: everything up to the
-node embeddings is the same module with the same anchors.
+node embeddings is the same module with the same anchors. Like it, it can encode one mesh and
+evaluate on another of the same geometry.
 
 Paper: "Inducing Point (baseline)" of its tables.
 """
@@ -17,7 +18,7 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from geonew.baselines.harness import Baseline, BaselineConfig
+from geonew.baselines.harness import Baseline, BaselineConfig, Direct
 from geonew.features import FeatureSpec
 from geonew.model.batch import Batch
 from geonew.model.encoder import AnchorTransformer
@@ -65,3 +66,17 @@ class Inducing(Baseline):
         """Embed and read off."""
         nodes, _ = self.encoder(x, batch.anchors, batch.anchor_exists)
         return self.head(nodes)
+
+    def transfer(self, known: Batch, batch: Batch) -> Direct:
+        """Encoded on one batch, evaluated on other meshes of the same geometries.
+
+        Args:
+            known: the meshes that are encoded.
+            batch: the meshes whose nodes are asked for, in the same order.
+
+        """
+        x, sound, known = self._sound_inputs(known)
+        y, also_sound, batch = self._sound_inputs(batch)
+        _, memory = self.encoder(x, known.anchors, known.anchor_exists)
+        nodes = self.encoder.evaluate(y, memory, known.anchor_exists)
+        return self._output(self.head(nodes), sound & also_sound, batch)
