@@ -118,7 +118,7 @@ def unpack(columns: Columns) -> Record:
         parameters=parameters,
         sources={name: values for (name,), values in arrays["source"].items()},
         neumann=_nested(arrays["neumann"]),
-        info=meta["info"],
+        info={name: float(value) for name, value in meta["info"].items()},
     )
 
 

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -80,6 +80,7 @@ class Progress:
     sample: Outcome | None = None
 
 
+@runtime_checkable
 class Pool(Protocol):
     """Computes samples somewhere; outcomes come in any order, each number exactly once."""
 
@@ -117,7 +118,7 @@ def produce(family: Family, request: Request, sample: int) -> Outcome:
                 elapsed = time.perf_counter() - start
                 return Outcome(sample, None, tuple(failures), what, elapsed)
             info = {"seconds": time.perf_counter() - begun, **record.info}
-            record = replace(record, info={**info, "attempts": attempt + 1})
+            record = replace(record, info={**info, "attempts": float(attempt + 1)})
             elapsed = time.perf_counter() - start
             return Outcome(sample, pack(record, failures), tuple(failures), "", elapsed)
     last = failures[-1]

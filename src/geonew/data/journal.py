@@ -239,6 +239,20 @@ def part_of(path: Path) -> Path:
     return path.with_name(path.name + PART)
 
 
+def being_written(path: Path) -> bool:
+    """Whether some process has the file open for writing."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
 def read_journal(path: Path) -> dict[int, bytes]:
     """Page number -> content; empty unless the journal is whole."""
     try:

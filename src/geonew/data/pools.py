@@ -140,7 +140,7 @@ class DaskPool:
                 return future
 
             first = [send(sample) for sample in islice(todo, WINDOW * threads)]
-            queue = as_completed(first)
+            queue = as_completed(first, loop=client.loop)
             for future in queue:
                 sample = flying.pop(future)
                 try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -70,6 +70,7 @@ class Record:
     info: Mapping[str, float] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Family(Protocol):
     """A parametric family of solved problems; each is registered in ``geonew.data.families``."""
 

@@ -16,6 +16,7 @@ the samples of its last commit (:mod:`geonew.data.journal`).
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,7 @@ from numpy import ndarray
 from geonew.data.columns import META, Columns, checksum, column_parts, read_meta, unpack
 from geonew.data.hdf5 import LARGEST, array, check_signature, member, stored_length
 from geonew.data.header import Header
-from geonew.data.journal import JournalledFile, journal_of, read_journal
+from geonew.data.journal import JournalledFile, being_written, journal_of, read_journal
 from geonew.data.record import Record
 from geonew.errors import DataError, GeoNeWError
 from geonew.problem import Problem
@@ -39,6 +40,8 @@ CHECKED_WHOLE = 256 * 2**20
 LARGEST_HEADER = 2**24
 # Zeros that may stand for the missing end of a truncated file while it is examined.
 LARGEST_GAP = 2**30
+# How often, and after how long, a file is opened again that another process is writing.
+RETRIES, RETRY_SECONDS = 10, 0.1
 _DAMAGED = "restore the file from a copy, or generate it again"
 T = TypeVar("T")
 
@@ -174,11 +177,17 @@ class DataSet:
         """Column -> (data, rows); opens the file, once in every process."""
         if self._process == os.getpid():
             return self._columns
-        _refuse_truncated(self.path)
-        self._file = guarded(self.path, lambda: _open(self.path))
-        self._header, self._checksums, self._columns = guarded(
-            self.path, lambda: read_structure(self._file)
-        )
+        for retries in reversed(range(RETRIES)):
+            try:
+                _refuse_truncated(self.path)
+                self._file = guarded(self.path, lambda: _open(self.path))
+                found = guarded(self.path, lambda: read_structure(self._file))
+                break
+            except DataError:
+                if not retries or not being_written(self.path):
+                    raise
+                time.sleep(RETRY_SECONDS)  # seen in the middle of a commit
+        self._header, self._checksums, self._columns = found
         self._process = os.getpid()
         return self._columns
 
