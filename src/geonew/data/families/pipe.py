@@ -137,17 +137,17 @@ class Pipe:
         """A random case; the axis ``amplitude`` sets the largest of the coefficients."""
         axis = check_axis(self.name, axis, {"amplitude": (0.0, AMPLITUDE_OOD[1])})
         ood = is_ood(split, axis)
-        for tries in range(1, TRIES + 1):
+        tries = 0
+        while tries < TRIES:
+            tries += 1
             b = generator.uniform(-1, 1, size=3)
             if axis is not None:
                 b = b * axis[1] / np.abs(b).max()
-            elif ood:  # the largest is beyond the range, the others anywhere
-                low, high = AMPLITUDE_OOD
-                b = high * b
-                if np.abs(b).max() <= low:
-                    continue
+            elif ood:
+                b = b * AMPLITUDE_OOD[1]
             line = CentreLine((float(b[0]), float(b[1]), float(b[2])))
-            if line.tightest() >= TIGHTEST:
+            beyond = np.abs(b).max() > AMPLITUDE_OOD[0]
+            if line.tightest() >= TIGHTEST and (beyond or not ood):
                 break
         else:
             raise ShapeError(
@@ -169,9 +169,8 @@ class Pipe:
         return self._bent(grid_mesh(columns, rows), case)
 
     def _bent(self, rectangle: Mesh, case: Case) -> Mesh:
-        line = CentreLine(
-            (float(case.shape["b_1"]), float(case.shape["b_2"]), float(case.shape["b_3"]))
-        )
+        b_1, b_2, b_3 = (float(case.shape[f"b_{k}"]) for k in (1, 2, 3))
+        line = CentreLine((b_1, b_2, b_3))
         groups = dict(rectangle.groups)
         if case.shape["swap"]:
             groups["inlet"], groups["outlet"] = groups["outlet"], groups["inlet"]

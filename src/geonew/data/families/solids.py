@@ -9,8 +9,9 @@ and length 2, past a ball; out of distribution past a cube of the ball's volume.
 :math:`16\, y (1 - y)\, z (1 - z)`, no slip on walls and obstacle, p = 0 and normal flow at the
 outlet. Dimensionless: p is in units of :math:`\mu U / H`.
 
-Meshes have 800 to 1,000 vertices; the truth is P2 (P2/P1 for the flow) on the mesh refined once. The
-pressure is infinite at the edges of a cube, where its mean over the stored hat function is stored.
+Meshes have 800 to 1,000 vertices; the truth is P2 (P2/P1 for the flow) on the mesh refined once.
+The pressure is infinite at the edges of a cube, where its mean over the stored hat function is
+stored.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-r"""The mesh a truth is computed on: twice finer than the stored one, true to its curves and corners.
+r"""The mesh a truth is computed on: twice finer than the stored one, true to curves and corners.
 
 The stored mesh is refined uniformly, so that its vertices are the first ones of the fine mesh; new
-vertices of a curved boundary move to the curve, so that the polygon gets its area; and cells at reentrant corners get geometric
-layers: every edge from the corner c to a neighbour a is cut at :math:`c + \kappa (a - c)`, again
-and again, which leaves no hanging node because only edges at the corner are cut. With a singularity
-:math:`r^\lambda` the error that spreads from the corner falls by :math:`\kappa^{2\lambda}` a layer.
+vertices of a curved boundary move to the curve, so that the polygon gets its area; and cells at
+reentrant corners get geometric layers: every edge from the corner c to a neighbour a is cut at
+:math:`c + \kappa (a - c)`, again and again, which leaves no hanging node because only edges at the
+corner are cut. With a singularity :math:`r^\lambda` the error that spreads from the corner falls by
+:math:`\kappa^{2\lambda}` a layer.
 
 A field that is infinite at a corner (pressure, stress) has no value to store there. What is stored
 is its mean weighted by the stored mesh's hat function,
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -49,6 +50,7 @@ SPLINE_SAMPLES = 40
 NEWTON_STEPS = 4
 
 
+@runtime_checkable
 class Curve(Protocol):
     """A curve or surface that boundary vertices lie on."""
 
@@ -94,7 +96,7 @@ class SplineCurve:
         return np.linalg.norm(self.nearest(points) - points, axis=1) < ON_CURVE * self.size
 
     def nearest(self, points: Float[ndarray, "n d"]) -> ndarray:
-        """The nearest points: the zero of (gamma - x) . gamma', by Newton from the nearest sample."""
+        """The nearest points, where (gamma - x) . gamma' = 0: Newton from the nearest sample."""
         t = self.at[self.tree.query(points)[1]]
         for _ in range(NEWTON_STEPS):
             gap, slope, bend = self.curve(t) - points, self.curve(t, 1), self.curve(t, 2)
@@ -171,7 +173,8 @@ def corner_nodes(mesh: Mesh, corners: Sequence[Sequence[float]] | ndarray) -> In
     """The vertices at given points."""
     if len(corners) == 0:
         return np.empty(0, dtype=np.int64)
-    return KDTree(mesh.points).query(np.asarray(corners, dtype=np.float64))[1].astype(np.int64)
+    _, nodes = KDTree(mesh.points).query(np.asarray(corners, dtype=np.float64))
+    return np.asarray(nodes, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
