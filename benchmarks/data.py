@@ -1,6 +1,7 @@
 """Measure a family of data: discretisation error, mass balance, cost; draw twelve samples.
 
-    python benchmarks/data.py --family ns2d-c++ --samples 3 --json docs/data/ns2d-cpp.json
+    python benchmarks/data.py --family ns2d-c++ --samples 3 --json docs/data/ns2d-cpp.json \\
+        --card docs/data/ns2d-cpp.md --picture docs/data/ns2d-cpp.png
 
 Per sample and field, in percent of the field's Euclidean norm over the stored nodes:
 
@@ -30,6 +31,8 @@ from geonew.data.families.elasticity import CORNERS, POISSON, PULL, YOUNG
 from geonew.data.families.truth import corner_nodes, curves_of, finer
 from geonew.fem.derived import lame
 from geonew.shape import Shape
+
+BEGIN, END = "<!-- measured -->", "<!-- end -->"
 
 
 def relative(values, exact, keep=None):
@@ -227,6 +230,46 @@ def summary(rows):
     return out
 
 
+def table(result):
+    """The measured figures as a Markdown table."""
+    measured = result["summary"]
+    lines = ["| measured | " + " | ".join(measured) + " |", "|---|" + "---|" * len(measured)]
+
+    def row(name, cells):
+        if any(cells):
+            lines.append(f"| {name} | " + " | ".join(cell or "-" for cell in cells) + " |")
+
+    def errors(part, kind):
+        worst = part.get(f"{kind}_percent_worst", {})
+        return "; ".join(
+            f"{name} {', '.join(f'{value:.2g}' for value in values)}"
+            for name, values in worst.items()
+        )
+
+    parts = list(measured.values())
+    row("samples", [str(p["samples"]) for p in parts])
+    row("nodes", [f"{p['nodes'][0]} to {p['nodes'][1]}" for p in parts])
+    row("against twice finer, worst, %", [errors(p, "twice_finer") for p in parts])
+    row("against NGSolve, higher order, worst, %", [errors(p, "high_order") for p in parts])
+    for key, name in (
+        ("mass_balance_worst", "mass balance of the truth, worst"),
+        ("stored_balance_worst", "mass balance of stored vertex values, worst"),
+        ("outlet_defect_worst", "p of the truth at the outlet over max p, before it is set to 0"),
+        ("residual_worst", "residual of the solver, worst"),
+    ):
+        row(name, [f"{p[key]:.1e}" if key in p else "" for p in parts])
+    row("CPU seconds per sample", [f"{p['cpu_seconds']:.2f}" for p in parts])
+    row("samples per CPU minute", [f"{p['samples_per_cpu_minute']:.0f}" for p in parts])
+    return "\n".join(lines)
+
+
+def fill(path, result):
+    """Write the table between the marks of a data card."""
+    head, rest = path.read_text(encoding="utf-8").split(BEGIN)
+    tail = rest.split(END)[1]
+    path.write_text(f"{head}{BEGIN}\n\n{table(result)}\n\n{END}{tail}", encoding="utf-8")
+
+
 def gallery(made, path):
     """Twelve samples: six in distribution, six out of it; the field of record."""
     from matplotlib.figure import Figure
@@ -264,10 +307,17 @@ def main() -> None:
     parser.add_argument("--splits", default="train,ood")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path, help="draw twelve samples")
+    parser.add_argument("--card", type=Path, help="write the figures into this data card")
+    parser.add_argument("--reuse", action="store_true", help="take the figures from --json")
     arguments = parser.parse_args()
     made = family(arguments.family)
     if arguments.picture:
         gallery(made, arguments.picture)
+    if arguments.reuse:
+        fill(arguments.card, json.loads(arguments.json.read_text(encoding="utf-8")))
+        return
+    if not arguments.samples:
+        return
     made.solve(made.draw("train", np.random.default_rng(0)), "coarse")  # imports and caches
     rows = [
         measure(made, split, k, k < arguments.high_order)
@@ -278,6 +328,8 @@ def main() -> None:
     text = json.dumps(result, indent=1)
     if arguments.json:
         arguments.json.write_text(text + "\n", encoding="utf-8")
+    if arguments.card:
+        fill(arguments.card, result)
     print(json.dumps(result["summary"], indent=1))
 
 
