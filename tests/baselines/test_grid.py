@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from geonew.baselines.grid import Grid
+from geonew.data.euler.airfoil import Airfoil
+from geonew.data.euler.grid import c_grid as around_airfoil
+from geonew.data.families.pipe import grid_mesh
 from geonew.errors import ConfigError, MeshError
 from geonew.mesh import Mesh
 from structured import everywhere
@@ -65,6 +68,14 @@ def test_a_c_grid_has_a_cut():
     assert Grid(111, 26, cut=19).n_nodes == 111 * 26 - 19
     with pytest.raises(MeshError, match=r"is no 21 x 6 grid, which has 126 nodes"):
         Grid(21, 6).check(mesh)
+
+
+def test_the_structured_families_are_grids():
+    Grid(65, 33).check(grid_mesh(64, 32))
+    airfoil = around_airfoil(Airfoil(np.zeros((4, 2))))
+    shape = Grid(111, 26, cut=19)
+    shape.check(airfoil.triangulated())
+    assert np.array_equal(shape.numbers, airfoil.numbers)
 
 
 @pytest.mark.parametrize("name", ["square_with_hole", "random_delaunay", "disc", "cube"])
