@@ -49,12 +49,14 @@ def check_record(problem: Problem, record: Record) -> None:
 
 def _check_boundary(problem: Problem, record: Record) -> None:
     values = resolve(problem, record.mesh, record.boundary)
-    if any(condition.axes is not None for condition in problem.dirichlet):
-        return  # components along axes of a frame, which is not known here
     for f in problem.fields:
+        # Components along axes of the frame, which is not known here, are left out.
+        along = [d.group for d in problem.dirichlet if d.field == f.name and d.axes is not None]
+        numbers = [problem.groups.index(group) for group in along]
         span = problem.columns(f.name)
+        compared = values.fixed[:, span] & ~np.isin(values.owner[:, span], numbers)
         field = record.fields[f.name].reshape(record.mesh.n_nodes, -1)
-        gap = np.where(values.fixed[:, span], np.abs(field - values.value[:, span]), 0.0)
+        gap = np.where(compared, np.abs(field - values.value[:, span]), 0.0)
         if gap.max() > BOUNDARY_TOLERANCE * f.reference:
             node, component = np.unravel_index(gap.argmax(), gap.shape)
             owner = problem.groups[values.owner[node, problem.offset(f.name) + component]]

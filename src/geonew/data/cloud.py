@@ -50,7 +50,9 @@ def triangulate_cloud(points: Float[ndarray, "N 2"], alpha: float = ALPHA) -> Me
     try:
         cells = Delaunay(points).simplices.astype(np.int64)
     except QhullError as error:
-        raise DataError(f"the cloud cannot be triangulated: {str(error).split(chr(10))[0]}") from error
+        raise DataError(
+            f"the cloud cannot be triangulated: {str(error).split(chr(10))[0]}"
+        ) from error
     area, radius, longest = _measures(points, cells)
     cells = cells[np.abs(area) > SLIVER * longest**2]
     _, radius, _ = _measures(points, cells)

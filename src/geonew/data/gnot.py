@@ -19,7 +19,12 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from geonew.data.cloud import ALPHA, triangulate_cloud
+from geonew.data.recipe import Recipe, Source, boundary_of, check_keys
+from geonew.data.record import Case, Record
 from geonew.errors import DataError
+from geonew.mesh import label
+from geonew.mesh.labels import parse_rules
 
 # Python's own containers nest this deep at most: list, sample, inputs, array state.
 DEEPEST = 6
@@ -52,6 +57,73 @@ def load_pickle(path: Path, allow: bool) -> list[Any]:
     if not isinstance(content, list):
         raise DataError(f"{path}: holds a {type(content).__name__}, not a list of samples")
     return content
+
+
+def gnot(recipe: Recipe, allow: bool) -> Source:
+    """The samples of a GNOT file, triangulated; groups by the recipe's rules.
+
+    kind: gnot
+    file: ns2d_train.pkl
+    problem: problem.json
+    fields: {velocity: [0, 1], pressure: 2}    # columns of Y
+    parameters: {re: 0}                        # places in theta
+    labels: {inlet: "box:0,0:0,1", wall: rest} # as on the command line
+    alpha: 1.35                                # see geonew.data.cloud
+    boundary: {wall: {velocity: [0, 0]}}       # what is not given is taken from the solution
+    """
+    recipe.check("file", "problem", "fields", "parameters", "labels", "alpha", "boundary")
+    problem, alpha = recipe.problem(), recipe.number("alpha", ALPHA)
+    samples = load_pickle(recipe.place("file"), allow)
+    rules = parse_rules([f"{name}={rule}" for name, rule in recipe.mapping("labels").items()])
+    check_keys(recipe.mapping("fields"), [f.name for f in problem.fields], f"{recipe.path}: fields")
+    names = [p.name for p in problem.parameters]
+    check_keys(recipe.mapping("parameters"), names, f"{recipe.path}: parameters")
+    chosen = recipe.span(len(samples))
+
+    def record(sample: int) -> Record:
+        points, values, theta = _sample(samples[chosen[sample]])
+        mesh = label(triangulate_cloud(points, alpha), rules)
+        fields = {}
+        for f in problem.fields:
+            columns = recipe.mapping("fields").get(f.name)
+            columns = columns if isinstance(columns, list) else [columns]
+            fields[f.name] = _columns(values, columns, f.name, problem.width(f.name))
+        numbers = {n: _entry(theta, k, n) for n, k in recipe.mapping("parameters").items()}
+        case = Case(recipe.name, recipe.split, {"sample": chosen[sample]}, numbers, {})
+        boundary = boundary_of(problem, mesh, fields, recipe.mapping("boundary"))
+        return Record(mesh, fields, boundary, case, dict(numbers))
+
+    return Source(problem, len(chosen), record, lambda k: f"number {chosen[k]}")
+
+
+def _sample(content: object) -> tuple[ndarray, ndarray, ndarray]:
+    """Points, fields and parameters of one sample."""
+    if not isinstance(content, list) or len(content) < 3:
+        raise DataError("the sample is not a list [X, Y, theta, inputs]")
+    points, values, theta = content[:3]
+    fits = isinstance(points, ndarray) and isinstance(values, ndarray)
+    if not fits or points.ndim != 2 or values.ndim != 2 or len(points) != len(values):
+        shapes = [getattr(a, "shape", type(a).__name__) for a in (points, values)]
+        raise DataError(f"X and Y have shapes {shapes}; they must be (N, d) and (N, F)")
+    theta = np.ravel(theta) if isinstance(theta, ndarray | int | float) else np.zeros(0)
+    return points.astype(float), values.astype(float), theta.astype(float)
+
+
+def _columns(values: ndarray, columns: list[Any], name: str, width: int) -> ndarray:
+    known = all(type(c) is int and 0 <= c < values.shape[1] for c in columns)
+    if not known or len(columns) != width:
+        raise DataError(
+            f"field {name!r} is given by the columns {columns} of {values.shape[1]}",
+            f"give {width} column(s) of Y under fields",
+        )
+    picked = np.ascontiguousarray(values[:, columns])
+    return picked[:, 0] if width == 1 else picked
+
+
+def _entry(theta: ndarray, place: object, name: str) -> float:
+    if type(place) is not int or not 0 <= place < len(theta):
+        raise DataError(f"parameter {name!r} is entry {place!r} of {len(theta)}")
+    return float(theta[place])
 
 
 # -- what a pickle may make ------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Meshes: the complex, its repair, its labels, its files."""
 
-from geonew.mesh.files import read_mesh, write_mesh
+from geonew.mesh.files import read_fields, read_mesh, write_mesh
 from geonew.mesh.labels import (
     BoundaryComponent,
     Box,
@@ -27,6 +27,7 @@ __all__ = [
     "clean",
     "label",
     "mesh_quality",
+    "read_fields",
     "read_mesh",
     "write_mesh",
 ]

@@ -27,13 +27,14 @@ from pathlib import Path
 import meshio
 import numpy as np
 from numpy import ndarray
+from scipy.spatial import KDTree
 
 from geonew.errors import GroupError, MeshError, MeshFileError
 from geonew.mesh.inp import read_inp
 from geonew.mesh.labels import Rule, label, unlabelled
 from geonew.mesh.mesh import Mesh
 from geonew.mesh.msh import msh_bytes, read_msh
-from geonew.mesh.repair import RawMesh, clean
+from geonew.mesh.repair import SAME_PLACE, RawMesh, clean
 from geonew.mesh.split import DIMENSION, shape_of
 from geonew.mesh.vtu import GROUP_ARRAY, GROUP_PREFIX, vtu_bytes
 
@@ -99,6 +100,54 @@ def read_mesh(
         if not mesh.groups:
             raise unlabelled(mesh, "the file")
     return mesh
+
+
+def read_fields(path: str | os.PathLike[str], mesh: Mesh) -> dict[str, ndarray]:
+    """Point data of a file on the nodes of the mesh that was read from it.
+
+    Args:
+        path: the file, such as ``.vtu`` or ``.msh``.
+        mesh: what :func:`read_mesh` made of it; nodes are found by their place where repair has
+            dropped or merged some.
+
+    """
+    path = Path(path)
+    with _one_reader, _naming(path), np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = _content(path)
+        try:
+            if path.suffix.lower() != ".msh":  # Gmsh's binary files hold any number
+                _check_numbers(data)
+            found, _ = _meshio_mesh(path, data)
+            raw = {str(name): np.asarray(values) for name, values in found.point_data.items()}
+            rows = _rows_of(mesh, np.asarray(found.points, dtype=float))
+            return {name: values[rows] for name, values in raw.items()}
+        except MeshError:
+            raise
+        except (Exception, SystemExit) as error:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise MeshFileError(f"its data cannot be read: {reason}", _DAMAGED) from error
+
+
+def _rows_of(mesh: Mesh, points: ndarray) -> ndarray:
+    """For each node of the mesh, its row among the points of the file."""
+    if points.ndim != 2 or points.shape[1] < mesh.dim:
+        raise MeshFileError(f"the points form a table of shape {points.shape}", _DAMAGED)
+    places = points[:, : mesh.dim]
+    if np.array_equal(places, mesh.points):
+        return np.arange(mesh.n_nodes)
+    size = float(np.ptp(mesh.points, axis=0).max())
+    if len(KDTree(mesh.points).query_pairs(SAME_PLACE * size)):
+        raise MeshFileError(
+            "some nodes coincide (the faces of a crack) and others were dropped, so data cannot "
+            "be told apart",
+            "export a mesh of triangles or tetrahedra without unused nodes",
+        )
+    finite = np.flatnonzero(np.isfinite(places).all(axis=1))
+    distance, nearest = KDTree(places[finite]).query(mesh.points)
+    if distance.max() > SAME_PLACE * size:
+        raise MeshFileError("the mesh was not read from this file", "read it again")
+    return finite[nearest]
 
 
 @contextmanager
@@ -203,6 +252,11 @@ class _FiniteText(io.StringIO):
 
 
 def _read_meshio(path: Path, data: bytes) -> RawMesh:
+    return _raw_of(*_meshio_mesh(path, data))
+
+
+def _meshio_mesh(path: Path, data: bytes) -> tuple[meshio.Mesh, tuple[str, ...]]:
+    """What meshio makes of a file, and what it says meanwhile."""
     formats = [
         name
         for extension, names in meshio.extension_to_filetypes.items()
@@ -222,7 +276,7 @@ def _read_meshio(path: Path, data: bytes) -> RawMesh:
     notes = tuple(
         f"meshio: {line.strip()}" for line in said.getvalue().splitlines() if line.strip()
     )
-    return _raw_of(found, notes)
+    return found, notes
 
 
 def _bulk(text: str) -> str:
