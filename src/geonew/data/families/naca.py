@@ -30,7 +30,7 @@ from geonew.data.euler.airfoil import Airfoil
 from geonew.data.euler.grid import CGrid, c_grid
 from geonew.data.families.sizing import check_axis, check_case, is_ood, refuse_swap
 from geonew.data.record import Case, Level, Record, Split
-from geonew.errors import InputError
+from geonew.errors import InputError, SolverError
 from geonew.problem import Dirichlet, Field, FrameRule, Parameter, Problem
 
 MACH, ANGLE = 0.8, 0.0
@@ -133,9 +133,13 @@ class NacaEuler:
 
     def solve(self, case: Case, level: Level, *, truth: int | None = None) -> Record:
         """Finite volumes on the grid of ``truth`` times the coarse one's cells, at stored nodes."""
-        # compiled kernels are loaded only by those who solve, not by those who read
-        from geonew.data.euler.measures import forces, mach_number, mass_balance, nodal_state
-        from geonew.data.euler.solver import FreeStream, solve_euler
+        try:  # compiled kernels are loaded only by those who solve, not by those who read
+            from geonew.data.euler.measures import forces, mach_number, mass_balance, nodal_state
+            from geonew.data.euler.solver import FreeStream, solve_euler
+        except ModuleNotFoundError as error:
+            raise SolverError(
+                f"the Euler solver needs {error.name}", "install it: pip install 'geonew[data]'"
+            ) from error
 
         start = perf_counter()
         check_case(self.name, case)
