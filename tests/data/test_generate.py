@@ -295,6 +295,7 @@ def test_a_really_full_disk(tmp_path, fine):
 # -- Dask ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Dask's own machinery
 def test_a_dask_worker_dies_and_all_samples_arrive(tmp_path, undisturbed):
     environment = os.environ | {"PYTHONPATH": str(ROOT / "tests")}

@@ -9,7 +9,8 @@ its nearest neighbours, it is kept when its circumradius satisfies
 (an alpha shape with local density). Triangles across a hole have its boundary nodes as corners and
 a circumradius comparable to the hole's radius. Triangles in the domain that fail are few, isolated
 and surrounded by kept ones, so cavities of a single triangle are filled again; slivers on the hull
-are dropped first.
+are dropped first. In a sharp re-entrant corner one triangle too many may stay: nodes alone do not
+tell that it lies outside.
 
 Identity kept: every point is used, and the result is a conforming connected mesh; a cloud for which
 that fails is refused with its numbers, never silently thinned.

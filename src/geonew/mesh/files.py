@@ -265,6 +265,8 @@ def _meshio_mesh(path: Path, data: bytes) -> tuple[meshio.Mesh, tuple[str, ...]]
     ]
     if path.suffix.lower() == ".dat" and _SIGNATURES[5][1].search(data):
         formats = ["nastran"]
+    if path.suffix.lower() == ".msh":  # whose extension Ansys has too
+        formats = ["gmsh"]
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(said):
         if formats[0] in _TEXT and path.suffix.lower() != ".gz":
