@@ -14,15 +14,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import block_diag, csr_array
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from geonew.model.anchors import mass_weighted_draw
 from geonew.model.sample import FAR, Sample
+
+_NUMPY: dict[torch.dtype, type] = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +147,7 @@ def collate(
     *,
     dtype: torch.dtype = torch.float32,
     draw: tuple[int, int, Sequence[int]] | None = None,
+    operators: bool = True,
 ) -> Batch:
     """Put samples side by side.
 
@@ -154,6 +158,7 @@ def collate(
         dtype: precision of the tokens.
         draw: (seed, epoch, number of each sample) for random anchors; none takes the samples'
             farthest points.
+        operators: whether the fine matrices are wanted.
 
     """
     n = max(s.n_nodes for s in samples)
@@ -170,7 +175,7 @@ def collate(
         return torch.from_numpy(block)
 
     return Batch(
-        tokens=padded("tokens").to(dtype),
+        tokens=padded("tokens", kind=_NUMPY[dtype]),
         mask=torch.from_numpy(np.stack([np.arange(n) < s.n_nodes for s in samples])),
         mass=padded("mass"),
         fixed=padded("fixed", fill=False, kind=np.bool_),
@@ -181,10 +186,7 @@ def collate(
         live=torch.from_numpy(np.stack([s.live for s in samples])).to(torch.float64),
         load=padded("load"),
         parameters=torch.from_numpy(np.stack([s.parameters for s in samples])),
-        operators=tuple(
-            _block_diagonal([s.matrices[k] for s in samples], n)
-            for k in range(len(samples[0].matrices))
-        ),
+        operators=_operators(samples, n) if operators else (),
         anchors=torch.from_numpy(
             np.stack([np.pad(c, ((0, 0), (0, width - c.shape[1]))) for c in chosen])
         ),
@@ -208,28 +210,96 @@ def _anchors(
     return mass_weighted_draw(sample.mass, blocks, count, (seed, epoch, int(numbers[position])))
 
 
-def _block_diagonal(matrices: Sequence[csr_array], n: int) -> SparseOperator:
-    """One CSR tensor of B blocks of n rows each; the rows beyond a sample's own are empty."""
-    padded = []
-    for matrix in matrices:
-        copy = csr_array(matrix, copy=True)
-        copy.resize((n, n))
-        padded.append(copy)
-    joined = csr_array(block_diag(padded, format="csr"))
-    transposed = csr_array(joined.T)
-    same = joined.nnz == transposed.nnz and abs(joined - transposed).max() == 0
-    forward = _csr_tensor(joined)
-    return SparseOperator(forward, forward if same else _csr_tensor(transposed))
+@dataclass(frozen=True, eq=False)
+class _Pattern:
+    """Where a sparse matrix has entries: CSR without the leading zero of its row pointer."""
+
+    ends: Int[np.ndarray, "n"]
+    columns: Int[np.ndarray, "z"]
 
 
-def _csr_tensor(matrix: csr_array) -> Tensor:
-    matrix.sort_indices()
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A matrix and its transpose, ready to be joined; a symmetric one has one for both."""
+
+    pattern: _Pattern
+    values: Float[np.ndarray, "z"]
+    mirrored: _Stored | None
+
+
+# What is constant per sample and costs to make; it goes with its sample.
+_STORED: WeakKeyDictionary[Sample, tuple[_Stored, ...]] = WeakKeyDictionary()
+
+
+def _stored(sample: Sample) -> tuple[_Stored, ...]:
+    """The sample's matrices for joining; equal patterns are one object."""
+    if sample not in _STORED:
+        patterns: list[_Pattern] = []
+
+        def store(matrix: csr_array) -> tuple[_Pattern, np.ndarray]:
+            matrix.sort_indices()
+            ends, columns = matrix.indptr[1:].astype(np.int64), matrix.indices.astype(np.int64)
+            for known in patterns:
+                if np.array_equal(known.ends, ends) and np.array_equal(known.columns, columns):
+                    return known, matrix.data
+            patterns.append(_Pattern(ends, columns))
+            return patterns[-1], matrix.data
+
+        made = []
+        for matrix in sample.matrices:
+            pattern, values = store(csr_array(matrix, dtype=np.float64, copy=True))
+            across, mirrored = store(csr_array(csr_array(matrix, dtype=np.float64).T))
+            same = across is pattern and np.array_equal(mirrored, values)
+            made.append(_Stored(pattern, values, None if same else _Stored(across, mirrored, None)))
+        _STORED[sample] = tuple(made)
+    return _STORED[sample]
+
+
+def _operators(samples: Sequence[Sample], n: int) -> tuple[SparseOperator, ...]:
+    """Block-diagonal operators of B blocks of n rows; rows beyond a sample's own are empty."""
+    stored = [_stored(s) for s in samples]
+    joined: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
+
+    def join(blocks: Sequence[_Stored]) -> Tensor:
+        key = tuple(id(b.pattern) for b in blocks)
+        if key not in joined:
+            joined[key] = _joined_pattern([b.pattern for b in blocks], n)
+        return _csr_tensor(*joined[key], np.concatenate([b.values for b in blocks]))
+
+    operators = []
+    for k in range(len(stored[0])):
+        blocks = [matrices[k] for matrices in stored]
+        matrix = join(blocks)
+        if all(b.mirrored is None for b in blocks):
+            operators.append(SparseOperator(matrix, matrix))
+        else:
+            operators.append(SparseOperator(matrix, join([b.mirrored or b for b in blocks])))
+    return tuple(operators)
+
+
+def _joined_pattern(patterns: Sequence[_Pattern], n: int) -> tuple[Tensor, Tensor]:
+    """Row pointer and columns of the block-diagonal matrix."""
+    total = sum(len(p.columns) for p in patterns)
+    pointer, columns = np.zeros(len(patterns) * n + 1, np.int64), np.empty(total, np.int64)
+    before = 0
+    for k, pattern in enumerate(patterns):
+        rows, entries = len(pattern.ends), len(pattern.columns)
+        first = k * n + 1
+        np.add(pattern.ends, before, out=pointer[first : first + rows])
+        np.add(pattern.columns, k * n, out=columns[before : before + entries])
+        before += entries
+        pointer[first + rows : first + n] = before
+    return torch.from_numpy(pointer), torch.from_numpy(columns)
+
+
+def _csr_tensor(pointer: Tensor, columns: Tensor, values: np.ndarray) -> Tensor:
+    size = len(pointer) - 1
     with warnings.catch_warnings():  # torch calls its CSR support a beta; its products are tested
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int64)),
-            torch.from_numpy(matrix.indices.astype(np.int64)),
-            torch.from_numpy(np.asarray(matrix.data, dtype=np.float64)),
-            matrix.shape,
-            check_invariants=False,  # scipy made the indices
+            pointer,
+            columns,
+            torch.from_numpy(values),
+            (size, size),
+            check_invariants=False,  # made above, from scipy's
         )

@@ -4,8 +4,8 @@
     hash of the data --save_model--> one file --load_model--> the model
 
 The same file, with the state of optimiser, average and loop added, is what ``--resume`` reads.
-A file is data from anywhere (:mod:`geonew.train.container`): the model is first laid out without
-memory and compared with the stored shapes, so that a hostile description cannot exhaust anything.
+A file is data from anywhere (:mod:`geonew.train.container`): building the model stops as soon as it
+needs more weights than the file holds, so that a hostile description exhausts nothing.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ import torch
 from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from geonew import __version__
 from geonew.errors import CheckpointError, GeoNeWError
 from geonew.features import FeatureSpec
 from geonew.problem import Problem
 from geonew.train.container import read_container, write_container
-from geonew.train.models import FieldModel, ModelChoice, build_model
+from geonew.train.models import ModelChoice, build_model
 from geonew.train.reading import build
 
 WEIGHTS = "weights/"
+# The flux graph has an edge for every two partitions: more of them than this are no honest model.
+LARGEST_GRAPH = 4096
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-fem", "pytorch_optimizer")
 
 
@@ -138,11 +141,9 @@ def read_model(path: str | Path, device: str | torch.device = "cpu") -> tuple[nn
     tensors, document = read_container(path)
     about = ModelFile.from_plain(document, path)
     weights = weights_of(tensors)
-    model = _laid_out(about, weights, path)
+    model = _built(about, weights, path)
     check_shapes(model, weights, path)
-    # Constants of the architecture (graph indices) are no weights: they need real memory.
     dtypes = {t.dtype for t in weights.values() if t.is_floating_point()}
-    model = build_model(about.choice, about.problem, about.spec, about.columns)
     model.to(next(iter(dtypes)) if len(dtypes) == 1 else torch.float32)
     model.load_state_dict(weights)
     return model.to(device).eval(), about
@@ -201,25 +202,37 @@ def current_versions() -> dict[str, str]:
     return versions | {name: importlib.metadata.version(name) for name in _LIBRARIES}
 
 
-def _laid_out(about: ModelFile, weights: Mapping[str, Tensor], path: str | Path) -> nn.Module:
-    """The model on the device without memory; sizes beyond those of the weights are refused."""
+def _built(about: ModelFile, weights: Mapping[str, Tensor], path: str | Path) -> nn.Module:
+    """The model, as long as it needs no more than the weights that are there."""
+    available = sum(t.numel() for t in weights.values())
     largest = max([len(weights), *(n for t in weights.values() if t.numel() for n in t.shape)])
     for name in ("width", "depth", "heads", "partitions", "contexts", "hidden"):
         size = getattr(about.choice.settings, name, None)
-        if isinstance(size, int) and size > largest:
+        limit = min(largest, LARGEST_GRAPH) if name == "partitions" else largest
+        if isinstance(size, int) and size > limit:
             raise CheckpointError(
-                f"{path}: model setting {name!r} is {size}, but no weight is that large",
+                f"{path}: model setting {name!r} is {size}, but the weights are not that large",
                 "give a file that geonew train wrote",
             )
+
+    def count(module: nn.Module, name: str, parameter: Tensor | None) -> None:
+        nonlocal available
+        available -= 0 if parameter is None else parameter.numel()
+        if available < 0:
+            raise CheckpointError(
+                "the model has more weights than the file",
+                "give a file that geonew train wrote",
+            )
+
+    handle = register_module_parameter_registration_hook(count)
     try:
-        with torch.device("meta"):
-            model = build_model(about.choice, about.problem, about.spec, about.columns)
+        return build_model(about.choice, about.problem, about.spec, about.columns)
     except GeoNeWError as error:
         raise CheckpointError(f"{path}: {error.what}", error.cure) from error
     except (RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
         raise CheckpointError(f"{path}: no model has these settings: {error}") from error
-    assert isinstance(model, FieldModel)
-    return model
+    finally:
+        handle.remove()
 
 
 def _fields(problem: Problem) -> list[str]:

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from geonew.cache import Cache
+from geonew.cache import Cache, default_folder
 from geonew.data.columns import checksum
 from geonew.data.record import Record, Split
 from geonew.data.store import DataSet
@@ -40,7 +40,7 @@ VANISHING = 1e-12
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which files.
+    """Which files; a name that is no path from here is looked up under ``GEONEW_HOME/data``.
 
     Args:
         train: file of the training split.
@@ -88,6 +88,7 @@ class Records:
 
 def read_split(path: str | Path, split: Split, limit: int | None = None) -> Records:
     """The records of a file, those with numbers that are not finite left out."""
+    path = locate(path)
     with DataSet(path, check=False) as data:
         if data.header.split != split:
             raise DataError(
@@ -118,6 +119,18 @@ def read_split(path: str | Path, split: Split, limit: int | None = None) -> Reco
                 "generate the data again and look at the solver's report",
             )
         return Records(data.problem, tuple(sound), tuple(names), tuple(skipped), state.hexdigest())
+
+
+def locate(path: str | Path) -> Path:
+    """Where a data file is: at its path, or under ``GEONEW_HOME/data``."""
+    stored = default_folder() / "data" / path
+    for candidate in (Path(path), stored):
+        if candidate.exists():
+            return candidate
+    raise DataError(
+        f"there is no data file {path}, nor {stored}",
+        "give the path of a file, or make it with geonew data generate or geonew data build",
+    )
 
 
 def components(problem: Problem, record: Record) -> Float[ndarray, "N F"]:

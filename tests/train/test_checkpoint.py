@@ -1,0 +1,215 @@
+"""Files of models: complete, atomic, refused when damaged, foreign or hostile."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import training_runs as runs
+from geonew.errors import CheckpointError, ConfigError
+from geonew.model.geonew import GeoNeW
+from geonew.train.checkpoint import load_model, read_model, save_model
+from geonew.train.config import read_config
+from geonew.train.container import decode_tree, encode_tree, read_container, write_container
+from geonew.train.loop import train
+from geonew.train.state import LAST
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a short run; data files beside it."""
+    folder = runs.data_files(tmp_path_factory.mktemp("run"), count=6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GEONEW_HOME", str(folder / "home"))
+        return train(read_config(runs.configuration(folder, budget={"steps": 6}))).folder
+
+
+def test_a_model_comes_back_and_predicts_the_same(finished, tmp_path):
+    model, about = read_model(finished / "best.safetensors")
+    assert isinstance(model, GeoNeW)
+    record = runs.record(77)
+    source = {"u": record.sources["u"]}
+    before = model.predict(record.mesh, record.boundary, source=source)
+    save_model(tmp_path / "copy.safetensors", model, about)
+    again = load_model(tmp_path / "copy.safetensors")
+    assert isinstance(again, GeoNeW)
+    after = again.predict(record.mesh, record.boundary, source=source)
+    assert np.array_equal(before["u"], after["u"])
+
+
+def test_a_file_says_what_a_user_needs_to_know(finished):
+    _, about = read_model(finished / "best.safetensors")
+    values = np.concatenate([runs.record(k).fields["u"] for k in range(6)])
+    assert about.problem.field("u").reference == float(f"{np.sqrt(np.mean(values**2)):.1e}")
+    deviations = about.deviations * np.array(about.problem.references)
+    np.testing.assert_allclose(deviations, values.std(), rtol=1e-12)
+    assert about.ranges["samples"] == 6
+    assert set(about.ranges["tokens"]) == set(about.columns)
+    assert len(about.data_hash) == 64
+    assert about.run["batch"] == 4
+    assert {"geonew", "torch", "pytorch_optimizer"} <= set(about.versions)
+    assert about.extra["validation"]["combined"] > 0
+
+
+def test_any_flipped_bit_is_noticed(finished, tmp_path):
+    content = (finished / LAST).read_bytes()
+    header = struct.unpack("<Q", content[:8])[0]
+    generator = np.random.default_rng(0)
+    places = [0, 9, 8 + header // 2, *generator.integers(8, len(content), 30).tolist()]
+    path = tmp_path / "bad.safetensors"
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << int(generator.integers(8))
+        path.write_bytes(bytes(damaged))
+        with pytest.raises(CheckpointError):
+            load_model(path)
+
+
+@pytest.mark.parametrize("part", [0, 7, 100, 0.5, -1])
+def test_a_truncated_file_is_refused(finished, tmp_path, part):
+    content = (finished / LAST).read_bytes()
+    path = tmp_path / "short.safetensors"
+    path.write_bytes(content[: int(part * len(content)) if isinstance(part, float) else part])
+    with pytest.raises(CheckpointError):
+        load_model(path)
+
+
+def test_foreign_files_are_refused(tmp_path):
+    foreign = tmp_path / "other.safetensors"
+    save_file({"weight": torch.ones(3)}, foreign)
+    with pytest.raises(CheckpointError, match="no checkpoint of geonew"):
+        load_model(foreign)
+    pickled = tmp_path / "pickled.pt"
+    torch.save({"weight": torch.ones(3)}, pickled)
+    with pytest.raises(CheckpointError):
+        load_model(pickled)
+    with pytest.raises(CheckpointError, match=r"nowhere\.safetensors"):
+        load_model(tmp_path / "nowhere.safetensors")
+    with pytest.raises(CheckpointError):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model", {"kind": "geonew", "width": 10**9}),
+        ("model", {"kind": "geonew", "partitions": 10**9}),
+        ("model", {"kind": "geonew", "depth": 10**9}),
+        ("model", {"kind": "os.system"}),
+        ("model", None),
+        ("problem", "{}"),
+        ("problem", 3),
+        ("features", '{"hks_times": 1e9}'),
+        ("columns", None),
+        ("deviations", "__import__('os')"),
+        ("ranges", 5),
+    ],
+)
+def test_hostile_descriptions_are_refused(finished, tmp_path, key, value):
+    tensors, document = read_container(finished / "best.safetensors")
+    path = tmp_path / "hostile.safetensors"
+    write_container(path, tensors, {**document, key: value})
+    with pytest.raises(CheckpointError):
+        load_model(path)
+
+
+def test_weights_must_fit(finished, tmp_path):
+    tensors, document = read_container(finished / "best.safetensors")
+    name = next(n for n in tensors if n.endswith("skip.weight"))
+    path = tmp_path / "unfit.safetensors"
+    renamed = {n + "s" if n == name else n: t for n, t in tensors.items()}
+    write_container(path, renamed, document)
+    with pytest.raises(CheckpointError, match=r"skip\.weight is missing"):
+        load_model(path)
+
+
+def test_an_interrupted_write_leaves_the_old_file(finished, tmp_path, monkeypatch):
+    model, about = read_model(finished / "best.safetensors")
+    path = tmp_path / "model.safetensors"
+    save_model(path, model, about)
+    before = path.read_bytes()
+
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(CheckpointError, match="No space left"):
+        save_model(path, model, about)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_trees_of_tensors_keep_values_types_and_strides():
+    tree = {
+        0: {"Q": [torch.randn(4, 3).T, [], None], "betas": (0.9, 0.95), "step": 3},
+        "flag": True,
+        "best": float("inf"),
+        "cube": torch.randn(2, 3, 4).permute(2, 0, 1),
+    }
+    tensors: dict[str, torch.Tensor] = {}
+    text = json.dumps(encode_tree(tree, "tree", tensors))
+    stored = {name: t.contiguous().clone() for name, t in tensors.items()}
+    back = decode_tree(json.loads(text), stored)
+    assert back[0]["betas"] == (0.9, 0.95)
+    assert back[0]["Q"][1:] == [[], None]
+    assert (back["flag"], back["best"], back[0]["step"]) == (True, float("inf"), 3)
+    for ours, theirs in ((tree[0]["Q"][0], back[0]["Q"][0]), (tree["cube"], back["cube"])):
+        assert torch.equal(ours, theirs)
+        assert ours.stride() == theirs.stride()
+    with pytest.raises(CheckpointError):
+        decode_tree({"tensor": "missing", "order": []}, stored)
+    with pytest.raises(CheckpointError):
+        encode_tree(object(), "thing", {})
+
+
+def test_fine_tuning_starts_from_the_given_weights(finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "home"))
+    raw = runs.configuration(finished.parent, output=str(tmp_path / "tuned"))
+    raw |= {"budget": {"steps": 1}, "optimiser": {"learning_rate": 0.0, "warm_up": 0}}
+    raw |= {"data": {**raw["data"], "train_limit": 4}}
+    model = finished / "best.safetensors"
+    tuned = train(read_config(raw), init=model)
+    ours, theirs = load_model(model).state_dict(), load_model(tuned.model).state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    given, kept = (read_model(p)[1].problem for p in (model, tuned.model))
+    assert kept == given, "the scales belong to the weights"
+
+    fresh = {**raw, "output": str(tmp_path / "other")}
+    with pytest.raises(CheckpointError, match=r"features\.distance"):
+        train(
+            read_config({**fresh, "features": {**raw["features"], "distance": False}}), init=model
+        )
+    with pytest.raises(CheckpointError, match=r"settings that differ.*partitions"):
+        train(read_config({**fresh, "model": {**raw["model"], "partitions": 7}}), init=model)
+    with pytest.raises(ConfigError, match="exclude each other"):
+        train(read_config(fresh), init=model, resume=True)
+
+
+def test_a_model_of_another_problem_is_refused_by_name(finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "home"))
+    tensors, document = read_container(finished / "best.safetensors")
+    problem = json.loads(document["problem"])
+    problem["groups"] = ["outside", "hole"]
+    path = tmp_path / "other.safetensors"
+    write_container(path, tensors, {**document, "problem": json.dumps(problem)})
+    raw = runs.configuration(finished.parent, output=str(tmp_path / "tuned"))
+    with pytest.raises(CheckpointError, match="boundary groups are"):
+        train(read_config(raw), init=path)
+
+
+def test_resuming_needs_the_same_data(finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "home"))
+    runs.data_files(tmp_path, count=5)
+    raw = runs.configuration(tmp_path)
+    train(read_config({**raw, "budget": {"steps": 4}}))
+    (tmp_path / "train.h5").unlink()
+    runs.write(tmp_path / "train.h5", [runs.record(50 + k) for k in range(5)])
+    with pytest.raises(CheckpointError, match="hash differs"):
+        train(read_config(raw), resume=True)
