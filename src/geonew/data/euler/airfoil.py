@@ -1,13 +1,13 @@
 r"""Airfoils: NACA 0012 with a sharp trailing edge, deformed by a design element.
 
 Half thickness of the usual definition, whose trailing edge is blunt, continued to where it closes
-(x = 1.0089) and scaled back to chord 1 (NASA's turbulence modelling resource, and most published
-Euler solutions):
+(x = 1.0089) and scaled back to chord 1:
 
 .. math:: y_t(x) = 0.594689181\,(0.298222773 \sqrt x - 0.127125232 x - 0.357907906 x^2
           + 0.291984971 x^3 - 0.105174606 x^4).
 
-Closing it by the last coefficient instead moves the upper shock at Mach 0.8 and 1.25 degrees aft.
+Closing it by the last coefficient instead moves the upper shock at Mach 0.8 and 1.25 degrees aft,
+by 0.003 chord (docs/data/naca.md).
 
 The design element is the box [0, 1] x [-0.06, 0.06] around the airfoil with 4 x 2 control points,
 which move vertically by :math:`d_{ab}`, a = 0..3 along the chord, b = 0 below and 1 above:
