@@ -76,7 +76,10 @@ def test_help_is_quick_to_load():
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.relative_to(ROOT / "src").as_posix())
 def test_nothing_is_unpickled_or_evaluated(path: Path):
-    assert dangers(ast.parse(path.read_text())) == []
+    found = dangers(ast.parse(path.read_text()))
+    # The reader of GNOT's files is the one exception: arrays only, on request only.
+    allowed = ["pickle"] if path.name == "gnot.py" else []
+    assert [danger for danger in found if danger not in allowed] == []
 
 
 @pytest.mark.parametrize(
