@@ -164,7 +164,7 @@ def named_sample(error: DataError) -> int:
     return int(found[1])
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [60, pytest.param(600, marks=pytest.mark.slow)])
 def test_every_flipped_bit_is_harmless_or_named(tmp_path, count):
     """Over the whole file: either all samples are as they were, or an error names one."""
     path = written(tmp_path / "d.h5", samples=3)
