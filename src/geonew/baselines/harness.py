@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -175,15 +175,14 @@ class Baseline(nn.Module, ABC):
                 )
         blocks, anchors = self.anchors
         # No baseline reads fine matrices; anchors are drawn only where there are some.
-        light = [replace(sample, matrices=()) for sample in samples]
         batch = collate(
-            light,
+            samples,
             blocks,
             max(anchors, 1),
             dtype=self.token_mean.dtype,
             draw=draw if anchors else None,
+            operators=False,
         )
-        batch = replace(batch, samples=tuple(samples))
         device = self.token_mean.device
         return batch if device.type == "cpu" else batch.to(device)
 
