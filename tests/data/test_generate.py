@@ -300,7 +300,7 @@ def test_a_dask_worker_dies_and_all_samples_arrive(tmp_path, undisturbed):
     scheduler = subprocess.Popen(
         [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard",
          "--scheduler-file", tmp_path / "scheduler.json", "--host", "127.0.0.1"],
-        env=environment, stderr=subprocess.DEVNULL,
+        env=environment, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     worker = [
         sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file",
@@ -316,15 +316,17 @@ def test_a_dask_worker_dies_and_all_samples_arrive(tmp_path, undisturbed):
 
         address = json.loads((tmp_path / "scheduler.json").read_text())["address"]
         processes += [
-            subprocess.Popen(worker, env=environment, stderr=subprocess.DEVNULL) for _ in range(2)
+            subprocess.Popen(
+                worker, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+            for _ in range(2)
         ]
         family = Square(failing=0.2, deadly=str(tmp_path / "dead"))
         generate(family, REQUEST, tmp_path / "d.h5", DaskPool(address, timeout=60.0))
     finally:
         for process in reversed(processes):
-            process.terminate()
-        for process in processes:
-            process.wait(timeout=30)
+            os.killpg(process.pid, signal.SIGKILL)  # with the processes that they started
+            process.wait()
     assert (tmp_path / "dead").exists()
     assert contents(tmp_path / "d.h5") == undisturbed
 
