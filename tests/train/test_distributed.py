@@ -20,16 +20,15 @@ def losses(folder: Path) -> list[float]:
     return [event["loss"] for event in read_log(folder) if event["event"] == "step"]
 
 
-def test_two_processes_give_the_losses_of_one(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["soap", pytest.param("adamw", marks=pytest.mark.slow)])
+def test_two_processes_give_the_losses_of_one(tmp_path, monkeypatch, name):
     monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "home"))
     # Nine samples in batches of four: the last batch of an epoch leaves one process without any.
-    # AdamW: SOAP's first eigenbasis is arbitrary where gradients have no part, so that the last
-    # bit of a gradient decides it, and even one process with other threads takes another path.
     raw = runs.configuration(
         runs.data_files(tmp_path, count=9),
         budget={"steps": 20},
         precision="float64",
-        optimiser={**runs.TINY["optimiser"], "name": "adamw", "weight_decay": 0.01},
+        optimiser={**runs.TINY["optimiser"], "name": name, "weight_decay": 0.01},
     )
     alone = train(read_config({**raw, "output": str(tmp_path / "alone")}))
     runs.run(tmp_path, {**raw, "output": str(tmp_path / "two")}, processes=2)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import cos, pi
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pytorch_optimizer import SOAP
@@ -67,13 +67,49 @@ class OptimiserConfig:
             raise ConfigError(f"optimiser.average is {self.average}; a decay lies between 0 and 1")
 
 
+class SteadySOAP(SOAP):
+    """SOAP whose eigenbases are determined where gradients have no part.
+
+    A gradient of low rank leaves the rest of the basis to round-off, so that one process and two,
+    whose gradients differ in the last bit, would take different paths. A diagonal far below every
+    part that matters, and far above round-off in float64, decides instead.
+    """
+
+    TILT = 1e-7
+
+    @classmethod
+    def _tilted(cls, matrices: list[Any]) -> list[Any]:
+        return [
+            m + torch.diag(cls.TILT * m.trace() * torch.linspace(0, 1, len(m)).to(m))
+            if len(m)
+            else m
+            for m in matrices
+        ]
+
+    @staticmethod
+    def get_orthogonal_matrix(mat: Any) -> list[Any]:
+        """Eigenbases of the first gradient."""
+        return SOAP.get_orthogonal_matrix(SteadySOAP._tilted(mat))  # type: ignore[arg-type]
+
+    def get_orthogonal_matrix_qr(
+        self, state: Any, max_precondition_dim: int = 10000, merge_dims: bool = False
+    ) -> Any:
+        """Eigenbases after one more power step."""
+        plain = state["GG"]
+        state["GG"] = self._tilted(plain)
+        try:
+            return super().get_orthogonal_matrix_qr(state, max_precondition_dim, merge_dims)
+        finally:
+            state["GG"] = plain
+
+
 def build_optimiser(
     config: OptimiserConfig, parameters: Iterable[nn.Parameter]
 ) -> torch.optim.Optimizer:
     """The optimiser of a model's parameters; those without entries are left out."""
     kept = [p for p in parameters if p.requires_grad and p.numel()]
     if config.name == "soap":
-        return SOAP(
+        return SteadySOAP(
             kept,
             lr=config.learning_rate,
             weight_decay=config.weight_decay,
