@@ -12,6 +12,7 @@ included, is the sum of the backbone's balances alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -63,21 +64,36 @@ class Balance:
         self, u: Float[Tensor, "B F P"]
     ) -> tuple[Float[Tensor, "B F P"], Float[Tensor, "B FP FP"]]:
         """G(u) and its Jacobian."""
-        r, J = self._linear_residual(u), self.matrix
-        if self.convection:
-            blocks = torch.zeros_like(self.linear.matrix)
-            for term in self.convection:
-                r, blocks = term.add_residual(r, u), term.add_jacobian(blocks, u)
-            J = J + flatten_blocks(blocks)
+        r, jacobian = self.evaluate(u)
+        return r, jacobian()
+
+    def evaluate(
+        self, u: Float[Tensor, "B F P"]
+    ) -> tuple[Float[Tensor, "B F P"], Callable[[], Float[Tensor, "B FP FP"]]]:
+        """G(u), with its Jacobian left to be asked for; both share their tanh."""
+        r = self._linear_residual(u)
+        for term in self.convection:
+            r = term.add_residual(r, u)
+        derivative = None
         if self.flux is not None:
-            flux, derivative = self.flux.linearise_nonlinear(self.nodes(u))
+            flux, derivative = self.flux.evaluate(self.nodes(u))
             r = r + self._interior(flux)
-            if isinstance(derivative, EdgeJacobian):
-                derivative = self.graph.balance_jacobian(
-                    derivative.by_difference, derivative.by_mean
-                )
-            J = J + flatten_blocks(derivative)
-        return r, J
+
+        def jacobian() -> Tensor:
+            J = self.matrix
+            if self.convection:
+                blocks = torch.zeros_like(self.linear.matrix)
+                for term in self.convection:
+                    blocks = term.add_jacobian(blocks, u)
+                J = J + flatten_blocks(blocks)
+            if derivative is not None:
+                slopes = derivative()
+                if isinstance(slopes, EdgeJacobian):
+                    slopes = self.graph.balance_jacobian(slopes.by_difference, slopes.by_mean)
+                J = J + flatten_blocks(slopes)
+            return J
+
+        return r, jacobian
 
     def scale(self) -> Float[Tensor, "B"]:
         """Size of the data in the balances, against which a residual is judged."""

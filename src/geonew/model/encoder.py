@@ -169,6 +169,6 @@ class ContextPooling(nn.Module):
         self, z: Float[Tensor, "B N d"], log_mass: Float[Tensor, "B N"]
     ) -> tuple[Float[Tensor, "B _ d"], ...]:
         """Context tokens of each reader."""
-        logits = z @ (self.query.mT * z.shape[-1] ** -0.5) + log_mass[..., None]  # (B, N, q)
-        pooled = torch.softmax(logits, dim=1).mT @ z
+        logits = (self.query * z.shape[-1] ** -0.5) @ z.mT + log_mass[:, None]  # (B, q, N)
+        pooled = torch.softmax(logits, dim=-1) @ z
         return self.value(pooled).split(self.sizes, dim=1)

@@ -374,7 +374,9 @@ class GeoNeW(nn.Module):
             moved = space.field(step) - space.lift
             return (weight * moved**2).sum((1, 2)).sqrt()
 
-        return solve(balance, self.config.newton, field_size, start)
+        return solve(
+            balance, self.config.newton, field_size, start, factored=torch.is_grad_enabled()
+        )
 
 
 def _one_each(name: str, given: Any, count: int) -> list[Any]:

@@ -107,6 +107,7 @@ def solve(
     config: NewtonConfig,
     field_size: Callable[[Float[Tensor, "B F P"]], Float[Tensor, "B"]],
     start: Float[Tensor, "B F P"] | None = None,
+    factored: bool = True,
 ) -> Solution:
     """Solve G(u) = 0 for every sample of a batch.
 
@@ -115,6 +116,8 @@ def solve(
         config: tolerances.
         field_size: root mean square over the domain of the field with given coefficients.
         start: first iterate; the solution of the linear part by default.
+        factored: factor the Jacobian at the solution, as a gradient needs it; without, the
+            factors are those of the last step.
 
     """
     size = balance.scale()
@@ -122,46 +125,66 @@ def solve(
     u = _linear_solution(balance) if start is None else start
     status = torch.full_like(size, int(Status.MAX_STEPS), dtype=torch.int64)
     steps = torch.zeros_like(status)
-    moved = torch.full_like(size, torch.inf)
-    r, J = balance.linearise(u)
+    r, jacobian = balance.evaluate(u)
     norm = r.flatten(1).norm(dim=1)
     active = torch.isfinite(norm + size)
     status[~active] = int(Status.NON_FINITE)
+    lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(jacobian()))
     while True:
-        lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(J))
         singular = active & (info != 0)
         status[singular] = int(Status.SINGULAR)
         active = active & ~singular
         step = -torch.linalg.lu_solve(lu, pivots, r.flatten(1)[..., None]).view_as(u)
-        small = active & (norm <= tolerance)
-        if small.any():  # at the tolerance: done if the field has come to rest
-            ahead = _at_most(step, config.field_tolerance, field_size)
-            done = small & ((moved <= config.field_tolerance) | ahead)
-            status[done] = int(Status.CONVERGED)
-            active = active & ~done
-        active = active & (steps < config.max_steps)
+        done = _at_rest(step, active & (norm <= tolerance), config, field_size)
+        status[done] = int(Status.CONVERGED)
+        active = active & ~done & (steps < config.max_steps)
         if not active.any():
             break
         trial = torch.where(active[:, None, None], u + step, u)
-        r_trial, J_trial = balance.linearise(trial)
+        r_trial, jacobian_trial = balance.evaluate(trial)
         norm_trial = r_trial.flatten(1).norm(dim=1)
-        taken = torch.ones_like(size)
         if not (norm_trial < norm)[active].all():
             trial, taken = _backtrack(balance, u, step, norm, norm_trial, active, config)
-            r_trial, J_trial = balance.linearise(trial)
+            r_trial, jacobian_trial = balance.evaluate(trial)
             norm_trial = r_trial.flatten(1).norm(dim=1)
             stuck = active & (taken == 0)
             status[stuck] = int(Status.STAGNATED)
             status[stuck & (norm <= tolerance)] = int(Status.CONVERGED)  # round-off is reached
             status[stuck & ~torch.isfinite(step).flatten(1).all(1)] = int(Status.NON_FINITE)
             active = active & ~stuck
-        # The largest coefficient of a step bounds the change of the field: rows sum to at most 1.
-        moved = torch.where(active, taken * step.flatten(1).abs().amax(1), moved)
         steps = steps + active
-        u, r, J = trial, r_trial, J_trial
+        u, r, jacobian = trial, r_trial, jacobian_trial
         norm = torch.where(active, norm_trial, norm)
+        # The next correction, by the last factors: at rest, it needs no new Jacobian.
+        ahead = -torch.linalg.lu_solve(lu, pivots, r.flatten(1)[..., None]).view_as(u)
+        done = _at_rest(ahead, active & (norm <= tolerance), config, field_size)
+        status[done] = int(Status.CONVERGED)
+        active = active & ~done
+        if factored or active.any():
+            lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(jacobian()))
+        if not active.any():
+            break
     scaled = norm / size.clamp_min(torch.finfo(size.dtype).tiny)
     return Solution(u, status, steps, scaled, (lu, pivots))
+
+
+def _at_rest(
+    step: Float[Tensor, "B F P"],
+    candidates: Bool[Tensor, "B"],
+    config: NewtonConfig,
+    field_size: Callable[[Float[Tensor, "B F P"]], Float[Tensor, "B"]],
+) -> Bool[Tensor, "B"]:
+    """Which candidates' fields a step moves by no more than the tolerance.
+
+    Rows sum to at most 1, so the largest coefficient of a step bounds the change of the field;
+    only where that is too large is the field itself looked at.
+    """
+    if not candidates.any():
+        return candidates
+    bounded = step.flatten(1).abs().amax(1) <= config.field_tolerance
+    if (bounded | ~candidates).all():
+        return candidates
+    return candidates & (bounded | (field_size(step) <= config.field_tolerance))
 
 
 def _linear_solution(balance: Balance) -> Float[Tensor, "B F P"]:
@@ -170,16 +193,6 @@ def _linear_solution(balance: Balance) -> Float[Tensor, "B F P"]:
     u, info = torch.linalg.solve_ex(_guarded(balance.matrix), -constant)
     good = (info == 0) & torch.isfinite(u).all(1)[:, 0]
     return torch.where(good[:, None, None], u.view_as(balance.constant), 0.0)
-
-
-def _at_most(
-    step: Float[Tensor, "B F P"],
-    limit: float,
-    field_size: Callable[[Float[Tensor, "B F P"]], Float[Tensor, "B"]],
-) -> Bool[Tensor, "B"]:
-    """Whether a step moves the field by at most ``limit``; its largest coefficient is a bound."""
-    bounded = step.flatten(1).abs().amax(1) <= limit
-    return bounded if bounded.all() else field_size(step) <= limit
 
 
 def _backtrack(
@@ -209,8 +222,10 @@ def _backtrack(
     return trial, taken
 
 
-def _guarded(J: Tensor) -> Tensor:
+def _guarded(J: Float[Tensor, "B n n"]) -> Float[Tensor, "B n n"]:
     """Replace non-finite matrices by the identity, so that factoring the others cannot fail."""
-    finite = torch.isfinite(J).all(-1).all(-1)
+    finite = torch.isfinite(J.sum((-2, -1)))  # a sum is finite only if all its terms are
+    if finite.all():
+        return J
     eye = torch.eye(J.shape[-1], dtype=J.dtype, device=J.device)
     return torch.where(finite[:, None, None], J, eye)

@@ -85,16 +85,18 @@ class ReducedSpace:
         """u_h on the nodes, lift included."""
         one = torch.ones_like(u[..., :1])
         coefficients = torch.cat([u, one], dim=-1)[..., None]  # (B, F, P+1, 1)
-        # One product per component: a joint einsum would copy the basis to another layout.
-        parts = [basis @ coefficients[:, f] for f, basis in enumerate(self.components)]
-        return torch.cat(parts, dim=-1)
+        # As one product: coefficients on a block diagonal, so that the basis is read in its layout.
+        eye = torch.eye(u.shape[1], dtype=u.dtype, device=u.device)
+        return self.trial.flatten(2) @ (coefficients * eye[:, None]).flatten(1, 2)
 
 
 class PartitionNetwork(nn.Module):
-    """Logits of the partition of unity from node embeddings and context.
+    r"""Logits of the partition of unity from node embeddings and context.
 
-    One hidden layer with the context added, plus alpha times a linear skip, which keeps early
-    partitions apart while the hidden layer starts at zero.
+    .. math:: S = W_2\,(\mathrm{gelu}(y) + \alpha\, y), \qquad y = W_1 z + V \bar c,
+
+    one hidden layer with a linear skip around its activation, which keeps early partitions apart
+    (alpha starts at 1); the paper's skip goes past the hidden layer and costs one more product.
 
     Args:
         width: embedding width d.
@@ -105,8 +107,8 @@ class PartitionNetwork(nn.Module):
 
     """
 
-    # Spread of the initial skip: logits of this size make partitions that overlap but differ.
-    SKIP_GAIN = 2.0
+    # Spread of the initial logits: of this size they make partitions that overlap but differ.
+    SPREAD = 2.0
 
     def __init__(
         self, width: int, hidden: int, components: int, partitions: int, boundary: Boundary
@@ -117,13 +119,11 @@ class PartitionNetwork(nn.Module):
         self.hidden = nn.Linear(width, hidden)
         self.context = nn.Linear(width, hidden, bias=False)
         self.out = nn.Linear(hidden, columns)
-        self.skip = nn.Linear(width, columns, bias=False)
         self.alpha = nn.Parameter(torch.ones(()))
-        nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
-        nn.init.normal_(self.skip.weight, std=self.SKIP_GAIN * width**-0.5)
+        nn.init.normal_(self.out.weight, std=self.SPREAD * hidden**-0.5)
         with torch.no_grad():  # the cut-off starts as a plain function of distance
-            self.skip.weight.view(components, partitions + 1, width)[:, -1] = 0
+            self.out.weight.view(components, partitions + 1, hidden)[:, -1] = 0
 
     def forward(
         self, z: Float[Tensor, "B N d"], context: Float[Tensor, "B c d"], batch: Batch
@@ -137,11 +137,7 @@ class PartitionNetwork(nn.Module):
 
         """
         inside = self.hidden(z) + self.context(context.mean(1, keepdim=True))
-        logits = torch.addmm(
-            self.out(nn.functional.gelu(inside)).flatten(0, 1),
-            z.flatten(0, 1),
-            (self.alpha * self.skip.weight).mT,
-        ).unflatten(0, z.shape[:2])
+        logits = self.out(torch.addcmul(nn.functional.gelu(inside), self.alpha, inside))
         logits = logits.unflatten(-1, (self.components, self.partitions + 1))
         offset = batch.log_distance
         if self.boundary == "nodal":

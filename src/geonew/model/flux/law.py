@@ -7,6 +7,7 @@ depend on u is computed; the flux and its closed-form derivatives are then cheap
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -90,6 +91,12 @@ class Flux(Protocol):
         self, u: Float[Tensor, "B F V"]
     ) -> tuple[Float[Tensor, "B F E"], EdgeJacobian | Float[Tensor, "B F F P P"]]:
         """The rest and its derivative: per edge, or of the balances where the law couples edges."""
+        ...
+
+    def evaluate(
+        self, u: Float[Tensor, "B F V"]
+    ) -> tuple[Tensor, Callable[[], EdgeJacobian | Tensor]]:
+        """The rest, with its derivative left to be asked for."""
         ...
 
     def monotonicity(self, backbone: Float[Tensor, "B FP FP"]) -> Monotonicity:

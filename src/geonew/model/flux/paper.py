@@ -23,6 +23,7 @@ flux, since lambda_min is tiny for overlapping partitions; the certificate shows
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,6 +83,10 @@ class PaperFlux:
         """F on every edge."""
         xi = self._xi(u)
         return self._hodge(self.linear @ xi + self.outer @ torch.tanh(self.inner @ xi))
+
+    def evaluate(self, u: Float[Tensor, "B F V"]) -> tuple[Tensor, Callable[[], Tensor]]:
+        """The flux, with its derivative left to be asked for."""
+        return self.nonlinear(u), lambda: self.linearise_nonlinear(u)[1]
 
     def linearise_nonlinear(
         self, u: Float[Tensor, "B F V"]

@@ -32,6 +32,7 @@ eigenvector.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,11 +109,20 @@ class StructuredFlux:
         self, u: Float[Tensor, "B F V"]
     ) -> tuple[Float[Tensor, "B F E"], EdgeJacobian]:
         """The same and its derivatives by difference and mean."""
+        flux, derivative = self.evaluate(u)
+        return flux, derivative()
+
+    def evaluate(self, u: Float[Tensor, "B F V"]) -> tuple[Tensor, Callable[[], EdgeJacobian]]:
+        """The same with the derivatives left to be asked for; both share their tanh."""
         active = self._activated(u)
+
+        def derivative() -> EdgeJacobian:
+            B, F, E = flux.shape
+            slopes = (self._outer @ (1 - active.square())).view(B, F, 2 * F, E) * self._gate
+            return EdgeJacobian(slopes[:, :, :F], slopes[:, :, F:])
+
         flux = self.weighted_mask * (self.mixing @ active)
-        B, F, E = flux.shape
-        slopes = (self._outer @ (1 - active.square())).view(B, F, 2 * F, E) * self._gate
-        return flux, EdgeJacobian(slopes[:, :, :F], slopes[:, :, F:])
+        return flux, derivative
 
     def _activated(self, u: Tensor) -> Float[Tensor, "B k E"]:
         return torch.tanh(self.channels @ (self.partitions.graph.pair(u) * self.pair_mask))
