@@ -91,7 +91,7 @@ def channel_mesh(nodes: int, seed: int) -> Mesh:
         for center in (np.array([0.3, 0.35]), np.array([0.65, 0.65]))
     )
     shape = Shape(rectangle((0, 0), (1, 1), ("wall", "outlet", "wall", "inlet")), holes)
-    return triangulate(shape, 1.02 * nodes**-0.5, curve_points=0)
+    return triangulate(shape, 1.12 * nodes**-0.5, curve_points=0)
 
 
 def make_samples(nodes: int, count: int, spec: FeatureSpec) -> list[Sample]:
