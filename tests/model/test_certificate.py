@@ -188,9 +188,9 @@ def from_many_starts(model: GeoNeW, sample: Sample, count: int = 20) -> tuple[Te
 @pytest.mark.parametrize("name", CASES)
 def test_twenty_starts_reach_one_solution(name: str, known: bool) -> None:
     sample = prepared(name)
-    newton = NewtonConfig(rtol=1e-13, atol=1e-14, max_steps=100)
+    newton = NewtonConfig(rtol=1e-13, atol=1e-14, field_tolerance=1e-13, max_steps=100)
     model = redraw(tiny(sample, known=known, newton=newton), 1)
     fields, output = from_many_starts(model, sample)
     assert (output.solution.residual < 1e-11).all()
-    spread = (fields - fields[:1]).abs().amax((0, 1)) / fields.abs().amax((0, 1))
-    assert spread.max() <= 1e-10
+    # Against the largest component: all are dimensionless, and one may be next to nothing.
+    assert (fields - fields[:1]).abs().max() <= 1e-10 * fields.abs().max()

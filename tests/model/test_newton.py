@@ -86,7 +86,7 @@ def same_mates(clean: Output, bad: Output) -> None:
     for k in (0, 2):
         scale = clean.fields[k].abs().max()
         assert (clean.fields[k] - bad.fields[k]).abs().max() <= 1e-12 * scale
-        assert bad.solution.status[k] == Status.CONVERGED
+        assert bad.solution.status[k] == clean.solution.status[k]
         assert bad.solution.steps[k] == clean.solution.steps[k]
 
 
@@ -104,6 +104,8 @@ def test_bad_numbers_stay_in_their_sample(what: str, value: float, law: str) -> 
     if law == "none" and what == "group_value":
         return  # without a law nobody reads the groups' means
     same_mates(clean, bad)
+    if law != "paper":  # as published it does not promise a solution
+        assert clean.solution.converged.all()
     assert bad.solution.status[1] == Status.NON_FINITE
     assert "check boundary data" in Status(int(bad.solution.status[1])).advice
 

@@ -257,7 +257,7 @@ def test_a_sample_that_does_not_converge_says_so() -> None:
     sample = prepared("poisson")
     model = tiny(sample)
     with torch.no_grad():
-        model.partition.skip.weight.fill_(torch.nan)
+        model.partition.out.weight.fill_(torch.nan)
     (prediction,) = model.predict_samples([sample])
     assert not prediction.certificate.converged
     assert prediction.certificate.uniqueness == "not certified"

@@ -122,11 +122,11 @@ def test_hostile_descriptions_are_refused(finished, tmp_path, key, value):
 
 def test_weights_must_fit(finished, tmp_path):
     tensors, document = read_container(finished / "best.safetensors")
-    name = next(n for n in tensors if n.endswith("skip.weight"))
+    name = next(n for n in tensors if n.endswith("partition.out.weight"))
     path = tmp_path / "unfit.safetensors"
     renamed = {n + "s" if n == name else n: t for n, t in tensors.items()}
     write_container(path, renamed, document)
-    with pytest.raises(CheckpointError, match=r"skip\.weight is missing"):
+    with pytest.raises(CheckpointError, match=r"partition\.out\.weight is missing"):
         load_model(path)
 
 
