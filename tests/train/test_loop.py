@@ -170,7 +170,7 @@ def test_one_batch_can_be_learned(files, tmp_path):
     data = {"train": str(files / "train.h5"), "train_limit": 4}
     model = {**runs.TINY["model"], "width": 32, "partitions": 16}
     raw = runs.configuration(files, output=str(tmp_path / "run"), data=data, model=model)
-    config = read_config({**raw, "budget": {"steps": 400}, "log": {"tensorboard": False}})
+    config = read_config({**raw, "budget": {"steps": 800}, "log": {"tensorboard": False}})
     assert losses(train(config).folder)[-1] < 1e-3
 
 
