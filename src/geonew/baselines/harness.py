@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from geonew.errors import ConfigError, FeatureError
 from geonew.features import FeatureSpec
 from geonew.model.batch import Batch, collate
-from geonew.model.sample import Sample, to_lab
+from geonew.model.sample import Sample, check_columns, to_lab
 from geonew.problem import Problem
 
 # A column whose spread is below this part of its size is constant: it keeps the scale 1.
@@ -164,15 +164,7 @@ class Baseline(nn.Module, ABC):
         self, samples: Sequence[Sample], draw: tuple[int, int, Sequence[int]] | None = None
     ) -> Batch:
         """A batch for this model, on its device; ``draw`` as in :mod:`geonew.model.batch`."""
-        for sample in samples:
-            if sample.columns != self.columns:
-                missing = [c for c in self.columns if c not in sample.columns]
-                extra = [c for c in sample.columns if c not in self.columns]
-                raise FeatureError(
-                    f"the sample's features do not fit the model: missing {missing}, extra {extra}",
-                    "use the model's own FeatureSpec; a model that reads components in the frame "
-                    "cannot take a mesh without a well-defined frame",
-                )
+        check_columns(samples, self.columns)
         blocks, anchors = self.anchors
         # No baseline reads fine matrices; anchors are drawn only where there are some.
         batch = collate(

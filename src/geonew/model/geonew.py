@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from geonew.cache import Cache
-from geonew.errors import FeatureError, InputError
+from geonew.errors import InputError
 from geonew.features import FeatureSpec
 from geonew.mesh import Mesh
 from geonew.model.backbone import Backbone
@@ -41,7 +41,7 @@ from geonew.model.graph import FluxGraph
 from geonew.model.implicit import differentiable
 from geonew.model.newton import Solution, Status, solve
 from geonew.model.prediction import Prediction, assemble_predictions
-from geonew.model.sample import Sample, prepare
+from geonew.model.sample import Sample, check_columns, prepare
 from geonew.model.space import PartitionNetwork, ReducedSpace
 from geonew.problem import BoundaryData, Problem
 from geonew.problem.values import Value
@@ -294,15 +294,7 @@ class GeoNeW(nn.Module):
         self, samples: Sequence[Sample], draw: tuple[int, int, Sequence[int]] | None = None
     ) -> Batch:
         """A batch for this model, on its device; ``draw`` as in :mod:`geonew.model.batch`."""
-        for sample in samples:
-            if sample.columns != self.columns:
-                missing = [c for c in self.columns if c not in sample.columns]
-                extra = [c for c in sample.columns if c not in self.columns]
-                raise FeatureError(
-                    f"the sample's features do not fit the model: missing {missing}, extra {extra}",
-                    "use the model's own FeatureSpec; a model that reads components in the frame "
-                    "cannot take a mesh without a well-defined frame",
-                )
+        check_columns(samples, self.columns)
         weight = self.token_mean
         batch = collate(
             samples, self.config.depth, self.config.anchors, dtype=weight.dtype, draw=draw

@@ -12,7 +12,7 @@ included; anything else has no solution and is refused with the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy import ndarray
 from scipy.sparse import csr_array
 
 from geonew.cache import Cache
-from geonew.errors import InputError
+from geonew.errors import FeatureError, InputError
 from geonew.features import FeatureSpec, Frame, MeshFeatures, featurise
 from geonew.fem.loads import neumann_load
 from geonew.mesh import Mesh
@@ -173,6 +173,19 @@ def prepare(
     )
     _check_gauges(sample)
     return sample
+
+
+def check_columns(samples: Sequence[Sample], columns: tuple[str, ...]) -> None:
+    """Refuse samples whose features are not those that a model reads."""
+    for sample in samples:
+        if sample.columns != columns:
+            missing = [c for c in columns if c not in sample.columns]
+            extra = [c for c in sample.columns if c not in columns]
+            raise FeatureError(
+                f"the sample's features do not fit the model: missing {missing}, extra {extra}",
+                "use the model's own FeatureSpec; a model that reads components in the frame "
+                "cannot take a mesh without a well-defined frame",
+            )
 
 
 def to_frame(sample: Sample, fields: Float[ndarray, "N F"]) -> Float[ndarray, "N F"]:
