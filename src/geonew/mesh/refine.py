@@ -30,11 +30,13 @@ _DIAGONALS = (
 def refine(mesh: Mesh, times: int = 1) -> Mesh:
     """The mesh after ``times`` uniform refinements; groups and notes are kept."""
     for _ in range(times):
-        mesh = _refined(mesh)
+        points, cells, groups = refined_parts(mesh)
+        mesh = Mesh(points, cells, groups, mesh.notes)
     return mesh
 
 
-def _refined(mesh: Mesh) -> Mesh:
+def refined_parts(mesh: Mesh) -> tuple[ndarray, ndarray, dict[str, ndarray]]:
+    """Points, cells and groups of the mesh refined once, for those who go on to change them."""
     points = np.concatenate([mesh.points, mesh.points[mesh.edges].mean(axis=1)])
 
     def middle(a: ndarray, b: ndarray) -> ndarray:
@@ -65,7 +67,7 @@ def _refined(mesh: Mesh) -> Mesh:
     else:
         cells = _tetrahedra(mesh.cells, halves(mesh.cells), points)
     groups = {name: children(facets) for name, facets in mesh.groups.items()}
-    return Mesh(points, cells, groups, mesh.notes)
+    return points, cells, groups
 
 
 def _tetrahedra(cells: ndarray, m: dict[tuple[int, int], ndarray], points: ndarray) -> ndarray:

@@ -31,7 +31,7 @@ from scipy.spatial import KDTree
 
 from geonew.mesh import Mesh
 from geonew.mesh.mesh import find_rows
-from geonew.mesh.refine import refine
+from geonew.mesh.refine import refined_parts
 from geonew.shape import Arc, Ball, Shape, Solid, Spline
 
 # Layers at a reentrant corner: at 3/4 of a turn, where flow goes like r^0.54, three layers of a
@@ -191,9 +191,9 @@ class _Parts:
 
 
 def _halved(mesh: Mesh, hats: csr_matrix, curves: Sequence[Curve], bulge: float) -> _Parts:
-    refined, edges = refine(mesh), mesh.edges
+    points, cells, groups = refined_parts(mesh)
+    edges = mesh.edges
     halves = 0.5 * (hats[edges[:, 0]] + hats[edges[:, 1]])
-    points = refined.points.copy()
     pairs = _boundary_edges(mesh)
     middle = mesh.n_nodes + find_rows(pairs, edges, mesh.n_nodes)
     for curve in curves:
@@ -201,7 +201,7 @@ def _halved(mesh: Mesh, hats: csr_matrix, curves: Sequence[Curve], bulge: float)
         chord = points[middle[on]]
         points[middle[on]] = chord + bulge * (curve.nearest(chord) - chord)
     hats = csr_matrix(vstack([hats, halves]))
-    return _Parts(points, refined.cells, refined.groups, hats)
+    return _Parts(points, cells, groups, hats)
 
 
 def _boundary_edges(mesh: Mesh) -> Int[ndarray, "b 2"]:

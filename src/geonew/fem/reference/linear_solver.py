@@ -59,15 +59,27 @@ def nested_dissection(
     neighbours = _neighbours(cell_nodes[:, : dim + 1])
     side = np.zeros(len(cell_nodes) + 1, dtype=np.int8)  # the last entry stands for "no neighbour"
     open_nodes = np.ones(len(points), dtype=bool)
+    marked = np.zeros(len(points), dtype=bool)
     parts: list[ndarray] = []  # separators before what they separate; reversed at the end
 
     def nodes_in(cells: ndarray) -> ndarray:
-        nodes = np.unique(cell_nodes[cells])
-        return nodes[open_nodes[nodes]]
+        # What np.unique does, without its overhead: most of the calls are for a few cells.
+        nodes = cell_nodes[cells].ravel()
+        nodes = nodes[open_nodes[nodes]]
+        nodes.sort()
+        first = np.ones(len(nodes), dtype=bool)
+        np.not_equal(nodes[1:], nodes[:-1], out=first[1:])
+        return nodes[first]
+
+    def common(a: ndarray, b: ndarray) -> ndarray:
+        marked[a] = True
+        both = b[marked[b]]
+        marked[a] = False
+        return both
 
     def halves(cells: ndarray) -> tuple[ndarray, ndarray]:
         centre = centres[cells]
-        along = centre[:, np.argmax(np.ptp(centre, axis=0))]
+        along = centre[:, np.argmax(centre.max(axis=0) - centre.min(axis=0))]
         order, middle = np.argsort(along, kind="stable"), len(cells) // 2
         side[cells[order[:middle]]], side[cells[order[middle:]]] = 1, 2
         # A cell with all but one of its facets on the cut is a tooth of the separator: give it to
@@ -79,19 +91,21 @@ def nested_dissection(
         side[cells] = 0
         return left, right
 
-    stack = [np.arange(len(cell_nodes))]
+    every = np.arange(len(cell_nodes))
+    stack = [(every, nodes_in(every))]
     while stack:
-        cells = stack.pop()
-        nodes = nodes_in(cells)
+        cells, nodes = stack.pop()
+        nodes = nodes[open_nodes[nodes]]
         left, right = halves(cells) if len(nodes) > LEAF_NODES else (cells, cells[:0])
         if min(len(left), len(right)) == 0:
             parts.append(nodes)
             open_nodes[nodes] = False
             continue
-        separator = np.intersect1d(nodes_in(left), nodes_in(right), assume_unique=True)
+        in_left, in_right = nodes_in(left), nodes_in(right)
+        separator = common(in_left, in_right)
         parts.append(separator)
         open_nodes[separator] = False
-        stack += [left, right]
+        stack += [(left, in_left), (right, in_right)]
     return np.concatenate(parts)[::-1].copy()
 
 
