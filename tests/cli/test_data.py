@@ -46,7 +46,7 @@ def test_from_generation_to_verification(tmp_path, capsys):
 
     code, out, _ = run(capsys, "data", "info", path)
     assert code == 0
-    for words in ("square, train: 5 samples", "seed", "length in m", "samples per CPU minute"):
+    for words in ("square, train: 5 samples", "seed", "m: length", "samples per CPU minute"):
         assert words in out
     assert re.search(r"width +1\.\d+ to 1\.\d+; 1 to 2, ood 2 to 4", out)
 

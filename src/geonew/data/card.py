@@ -65,11 +65,12 @@ def card(dataset: DataSet, ranges: Mapping[str, str] | None = None) -> Card:
     sections["problem"] = _problem(dataset)
     if count:
         sections["samples"] = _samples(dataset, metas)
-        sections["axes"] = tuple((n, _span(v)) for n, v in dataset.axes.items())
+        sections["axes"] = tuple((n, _span(v, header.unit(n))) for n, v in dataset.axes.items())
         ranges = ranges or {}
         named = {**dict.fromkeys(ranges, ()), **dataset.parameters}
         sections["parameters"] = tuple(
-            (n, "; ".join(filter(None, [_span(v), ranges.get(n, "")]))) for n, v in named.items()
+            (n, "; ".join(filter(None, [_span(v, header.unit(n)), ranges.get(n, "")])))
+            for n, v in named.items()
         )
     failures = tuple(
         f"sample {k}, attempt {f['attempt']}: {f['error']}: {f['reason']}"
@@ -84,12 +85,11 @@ def _origin(dataset: DataSet) -> tuple[Row, ...]:
     header = dataset.header
     origin = [(key, str(value)) for key, value in header.origin.items() if key != "family"]
     versions = ", ".join(f"{name} {version}" for name, version in header.versions.items())
-    units = ", ".join(f"{name} in {unit}" for name, unit in header.units.items())
     return (
         ("file", dataset.path.name),
         *origin,
         ("made with", versions),
-        ("units", units or "not stated"),
+        ("units", in_units(header.units) or "not stated"),
     )
 
 
@@ -128,7 +128,13 @@ def _samples(dataset: DataSet, metas: list[dict]) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _span(values: tuple[float | int | str | None, ...]) -> str:
+def in_units(units: Mapping[str, str]) -> str:
+    """Names by their unit: ``m: length, x_k; m/s: velocity``."""
+    named = {unit: [n for n, u in units.items() if u == unit] for unit in units.values()}
+    return "; ".join(f"{unit}: {', '.join(names)}" for unit, names in named.items())
+
+
+def _span(values: tuple[float | int | str | None, ...], unit: str = "") -> str:
     """Least and greatest of numbers, or how often each of few words occurs."""
     given = [value for value in values if value is not None]
     if not given:
@@ -138,4 +144,5 @@ def _span(values: tuple[float | int | str | None, ...]) -> str:
         return ", ".join(f"{value} ({n})" for value, n in sorted(counts.items()))
     numbers = [float(value) for value in given]  # type: ignore[arg-type]
     least, greatest = min(numbers), max(numbers)
-    return f"{least:.6g}" if least == greatest else f"{least:.6g} to {greatest:.6g}"
+    span = f"{least:.6g}" if least == greatest else f"{least:.6g} to {greatest:.6g}"
+    return span if unit in ("", "1") else f"{span} {unit}"

@@ -184,7 +184,7 @@ class InProcess:
 
 
 def _writer(family: Family, request: Request, path: Path) -> Writer:
-    units = dict(getattr(family, "units", {}))
+    units = dict(family.units)
     header = Header(family.name, request.split, family.problem, units, request.to_dict())
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,11 @@ def _writer(family: Family, request: Request, path: Path) -> Writer:
                 f"{path}: made by geonew {there}, or for another problem; this is {here}",
                 "go on with the version that began it, or choose another file",
             )
-    return Writer(path)
+        stated = existing.header
+    writer = Writer(path)
+    if not stated.units:  # a file from before its family said its units
+        writer.restate(replace(stated, units=units))
+    return writer
 
 
 def _failures(path: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -27,7 +28,9 @@ class Header:
         family: name of the family or of the imported set.
         split: which split.
         problem: what is asked for.
-        units: what -> unit, such as ``{"length": "m", "velocity": "m/s"}``.
+        units: what -> unit, such as ``{"length": "m", "velocity": "m/s"}``: ``length`` of all
+            coordinates, then fields, sources, tractions and parameters by name, numbered ones as
+            ``x_k``; ``"1"`` for numbers without a unit.
         origin: how the file came about: a generation's request or an import's recipe.
         versions: of geonew (the generator) and of the libraries it used.
 
@@ -39,6 +42,10 @@ class Header:
     units: Mapping[str, str] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=lambda: current_versions())
+
+    def unit(self, name: str) -> str:
+        """Unit of a field or parameter; empty where it is not stated."""
+        return self.units.get(name, self.units.get(re.sub(r"_\d+$", "_k", name), ""))
 
     def to_bytes(self) -> bytes:
         """The header as JSON."""

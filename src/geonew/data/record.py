@@ -89,6 +89,11 @@ class Family(Protocol):
         """Each drawn parameter with its range in and out of distribution, for the data card."""
         ...
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Units of what is stored and drawn; see :class:`geonew.data.header.Header`."""
+        ...
+
     def draw(
         self,
         split: Split,

@@ -99,6 +99,13 @@ class Writer:
         self._pending = []
         self._open("r+")
 
+    def restate(self, header: Header) -> None:
+        """Replace the header, at once; the samples stay."""
+        del self._file["header"]
+        text = np.frombuffer(header.to_bytes(), dtype=np.uint8)
+        self._file.create_dataset("header", data=text)
+        self.commit()
+
     def close(self) -> None:
         """Forget what is not committed."""
         if self._file:

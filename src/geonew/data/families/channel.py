@@ -61,6 +61,16 @@ AXES_RE = {"reynolds": (1.0, 200.0), "skew": (-0.9, 0.9), "flatness": (-0.5, 0.5
 # Of p in units of the viscous stress, and of the Reynolds number.
 PRESSURE_RE, REFERENCE_RE = 100.0, 10.0
 
+# Units of obstacles; lengths come from the family. A square is 1 or 0, as is a reversed flow.
+UNITS_OBSTACLES = {"square_k": "1", "angle_k": "rad", "swap": "1", "tries": "1"}
+UNITS_AIR = {
+    "length": "m",
+    "velocity": "m/s",
+    "pressure": "Pa",
+    **dict.fromkeys(("x_k", "y_k", "radius_k"), "m"),
+    **UNITS_OBSTACLES,
+}
+
 NODES = 1000
 # Cells per turn of a circle and refinement at corners; the truth adds to both.
 CURVE_POINTS, CORNER_REFINEMENT = 16, 2.0
@@ -215,6 +225,11 @@ class QuadrantObstacles:
             "swap": "flow reversed: only on request",
         }
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """SI."""
+        return {**UNITS_AIR, "radius": "m"}
+
     def draw(
         self,
         split: Split,
@@ -284,6 +299,11 @@ class ChannelObstacles:
             "walls, 0.12 from inlet and outlet",
             "swap": "flow reversed: only on request",
         }
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """SI; the angle of the step in degrees, those of squares in radians."""
+        return {**UNITS_AIR, "start": "m", "angle": "deg", "obstacles": "1", "squares": "1"}
 
     def draw(
         self,
@@ -373,6 +393,12 @@ class ChannelReynolds:
             "obstacles, radius_k, x_k, y_k": "as ns2d-c++ in distribution",
             "swap": "flow reversed: only on request",
         }
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Dimensionless; pressure over the viscous stress."""
+        ones = ("length", "velocity", "pressure", "reynolds", "skew", "flatness")
+        return {**dict.fromkeys((*ones, "x_k", "y_k", "radius_k"), "1"), **UNITS_OBSTACLES}
 
     def draw(
         self,

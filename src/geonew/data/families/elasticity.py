@@ -85,6 +85,12 @@ class Elasticity:
             "xi_k, eta_k": f"standard normal, k = 1 to {MODES}",
         }
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Dimensionless: stress and traction over Young's modulus, displacement over the cell."""
+        stored = ("length", "displacement", "von_mises", "traction")
+        return dict.fromkeys((*stored, "roughness", "xi_k", "eta_k"), "1")
+
     def draw(
         self,
         split: Split,

@@ -85,6 +85,13 @@ class NacaEuler:
             "angle": f"{ANGLE} degrees; sweep {AXES['angle'][0]} to {AXES['angle'][1]}",
         }
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Dimensionless: lengths over the chord, velocity over the stream's speed of sound."""
+        stored = ("length", "mach", "density", "velocity", "pressure", "stream")
+        drawn = (*(_name(a, b) for a, b in CONTROLS), "deformation", "tries")
+        return {**dict.fromkeys((*stored, *drawn), "1"), "angle": "deg"}
+
     def draw(
         self,
         split: Split,

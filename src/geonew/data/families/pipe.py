@@ -127,6 +127,12 @@ class Pipe:
             "swap": "flow reversed: only on request",
         }
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Dimensionless: lengths over the width, velocity over U, pressure over rho U^2."""
+        drawn = ("b_k", "amplitude", "swap", "tries")
+        return dict.fromkeys(("length", "velocity", "pressure", *drawn), "1")
+
     def draw(
         self,
         split: Split,

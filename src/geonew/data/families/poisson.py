@@ -85,6 +85,12 @@ class PolyPoisson:
             **values,
         }
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Dimensionless; angles in radians."""
+        ones = ("length", "u", "source", "inside", "outside", "sides", "star", "radius", "notch")
+        return {**dict.fromkeys((*ones, "center_x", "center_y"), "1"), "angle": "rad"}
+
     def draw(
         self,
         split: Split,

@@ -81,6 +81,12 @@ class BallPoisson:
             "radii from the center",
         }
 
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Dimensionless: lengths over the ball's radius."""
+        drawn = ("corners", "radius", "center_x", "center_y", "center_z", "tries")
+        return dict.fromkeys(("length", "u", "source", *drawn), "1")
+
     def draw(
         self,
         split: Split,
@@ -221,6 +227,12 @@ class DuctStokes:
             f"{END_GAP} between it and the ends",
             "swap": "flow reversed: only on request",
         }
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Dimensionless: lengths over the width, pressure over the viscous stress."""
+        drawn = ("radius", "cube", "x", "y", "z", "swap")
+        return dict.fromkeys(("length", "velocity", "pressure", *drawn), "1")
 
     def draw(
         self,
