@@ -36,6 +36,9 @@ ORDER = (
     "baselines",
     "data",
     "train",
+    "evaluate",
+    "calibrate",
+    "bench",
     "plot",
     "cli",
 )

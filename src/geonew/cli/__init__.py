@@ -16,10 +16,10 @@ import sys
 from collections.abc import Sequence
 
 from geonew import __version__
-from geonew.cli import data, features, mesh, train
+from geonew.cli import data, evaluate, features, mesh, train
 from geonew.errors import GeoNeWError
 
-MODULES = (mesh, features, data, train)
+MODULES = (mesh, features, data, train, evaluate)
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 

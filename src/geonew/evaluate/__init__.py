@@ -1,0 +1,1 @@
+"""How good a trained model is: errors, boundary, balances, certificates, cost, on any data file."""
