@@ -5,10 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from geonew.data.families import family
 from geonew.data.families.sizing import mesh_of
-from geonew.data.families.truth import CUT, SplineCurve, corner_nodes, curves_of, finer
+from geonew.data.families.solids import DuctStokes
+from geonew.data.families.truth import (
+    CUT,
+    KEPT_VOLUME,
+    SplineCurve,
+    corner_nodes,
+    curves_of,
+    finer,
+)
 from geonew.errors import ShapeError
 from geonew.fem.reference import solve_poisson
+from geonew.mesh.refine import refine
 from geonew.shape import (
     Ball,
     Shape,
@@ -134,3 +144,20 @@ def test_mesh_with_wanted_nodes():
         assert 0.7 * 800 * factor < mesh.n_nodes < 1.3 * 800 * factor
     with pytest.raises(ShapeError, match="10 to 12 nodes"):
         mesh_of(RING, "coarse", 11, RING.area, fewest=10, most=12)
+
+
+def test_no_cell_is_turned_inside_out_by_the_curve():
+    """A ball in a duct whose mesh has a tetrahedron with two faces on it."""
+    made = family("duct-stokes")
+    assert isinstance(made, DuctStokes)
+    case = made.draw("train", np.random.default_rng([6, 99]))
+    mesh, curves = made.mesh(case, "coarse"), curves_of(Solid.from_dict(case.shape))
+    fine = finer(mesh, curves).mesh
+    parts = refine(mesh).volumes
+    # Without the retreat six cells had a negative volume here.
+    assert (fine.volumes / parts).min() >= KEPT_VOLUME
+    # Nearly all new vertices of the ball go 4/3 of the way nevertheless, beyond the sphere.
+    new = fine.nodes_of("obstacle")[fine.nodes_of("obstacle") >= mesh.n_nodes]
+    center = [case.parameters[axis] for axis in "xyz"]
+    distance = np.linalg.norm(fine.points[new] - center, axis=1)
+    assert 0.95 < (distance > case.parameters["radius"]).mean() < 1.0

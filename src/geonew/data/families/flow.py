@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -114,6 +115,7 @@ def solve_flow(
     singular: Int[ndarray, "c"],
     parameters: Mapping[str, float] | None = None,
     stokes: bool = False,
+    guess: Float[ndarray, "n d"] | None = None,
 ) -> Record:
     """The flow on the fine mesh, at the vertices of the stored one.
 
@@ -127,11 +129,12 @@ def solve_flow(
         singular: vertices at which the pressure is infinite and its mean is stored.
         parameters: of the problem.
         stokes: without convection.
+        guess: velocity at the fine mesh's vertices to start Newton's method from.
 
     """
     walls = [group for group in mesh.groups if group not in ("inlet", "outlet")]
     rest = (0.0,) * mesh.dim
-    solver = solve_stokes if stokes else solve_navier_stokes
+    solver = solve_stokes if stokes else partial(solve_navier_stokes, guess=guess)
     truth = solver(
         fine.mesh,
         viscosity=fluid.viscosity,

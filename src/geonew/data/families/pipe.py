@@ -67,6 +67,13 @@ class CentreLine:
         slope, bend = y.deriv()(xi) / LENGTH, y.deriv(2)(xi) / LENGTH**2
         return float(1 / np.abs(bend / (1 + slope**2) ** 1.5).max(initial=1e-12))
 
+    def straight_flow(self, grid: Float[ndarray, "n 2"]) -> Float[ndarray, "n 2"]:
+        """Velocity at the image of such points if the pipe were straight, turned along it."""
+        xi, across = grid.T
+        slope = self.polynomial().deriv()(xi) / LENGTH
+        along = np.stack([np.ones_like(slope), slope], axis=1) / np.hypot(1, slope)[:, None]
+        return (1 - 4 * across**2)[:, None] * along
+
     def image(self, grid: Float[ndarray, "n 2"]) -> Float[ndarray, "n 2"]:
         """Points (along, across) of [0, 1] x [-1/2, 1/2] in the pipe."""
         xi, across = grid.T
@@ -175,12 +182,10 @@ class Pipe:
         return self._bent(grid_mesh(columns, rows), case)
 
     def _bent(self, rectangle: Mesh, case: Case) -> Mesh:
-        b_1, b_2, b_3 = (float(case.shape[f"b_{k}"]) for k in (1, 2, 3))
-        line = CentreLine((b_1, b_2, b_3))
         groups = dict(rectangle.groups)
         if case.shape["swap"]:
             groups["inlet"], groups["outlet"] = groups["outlet"], groups["inlet"]
-        return Mesh(line.image(rectangle.points), rectangle.cells, groups)
+        return Mesh(_line(case).image(rectangle.points), rectangle.cells, groups)
 
     def solve(self, case: Case, level: Level, *, times: int = 1) -> Record:
         """P2/P1 on the grid refined ``times``, restricted to the stored vertices."""
@@ -188,7 +193,8 @@ class Pipe:
         check_case(self.name, case)
         mesh = self.mesh(case, level)
         columns, rows = (FACTOR[level] * n for n in CELLS)
-        fine = self._bent(refine(grid_mesh(columns, rows), times), case)
+        rectangle = refine(grid_mesh(columns, rows), times)
+        fine = self._bent(rectangle, case)
         hats = csr_matrix(identity(fine.n_nodes))[:, : mesh.n_nodes]
         swap, end = bool(case.shape["swap"]), float(case.shape["b_1"])
 
@@ -197,7 +203,19 @@ class Pipe:
             profile = (-1.0 if swap else 1.0) * (1 - 4 * s**2)
             return np.stack([profile, np.zeros_like(profile)], axis=1)
 
-        none = np.empty(0, dtype=np.int64)
+        # Newton's method starts so near the solution that one factorisation is enough.
         return solve_flow(
-            mesh, FineMesh(fine, csr_matrix(hats)), FLUID, inflow, case, start, singular=none
+            mesh,
+            FineMesh(fine, csr_matrix(hats)),
+            FLUID,
+            inflow,
+            case,
+            start,
+            singular=np.empty(0, dtype=np.int64),
+            guess=(-1.0 if swap else 1.0) * _line(case).straight_flow(rectangle.points),
         )
+
+
+def _line(case: Case) -> CentreLine:
+    b_1, b_2, b_3 = (float(case.shape[f"b_{k}"]) for k in (1, 2, 3))
+    return CentreLine((b_1, b_2, b_3))

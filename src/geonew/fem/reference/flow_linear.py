@@ -10,12 +10,13 @@ steps.
 **Iterative.** GMRES with the block triangle: the pressure block by
 :math:`S^{-1} \approx \nu M_p^{-1}` for Stokes and the pressure convection-diffusion operator
 :math:`M_p^{-1} F_p A_p^{-1}` of Kay, Loghin and Wathen (2002) for Navier-Stokes; the velocity
-block by one two-level cycle for :math:`\nu K + C(w)` per component.
+block by one two-level cycle for :math:`\nu K + C(w)`, components with the same
+free nodes at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
@@ -97,14 +98,19 @@ class BlockFlowSolver:
     def __init__(self, system: FlowSystem) -> None:
         self.system = system
         self.statistics = SolverStatistics(backends={"GMRES, two-level blocks"})
-        Q, dim = system.Q, system.mesh.dim
-        order = free_order(Q, np.arange(Q.n))
-        self._mass = factorized(Q.matrix(Q.mass()), order)
+        Q = system.Q
+        self._order = free_order(Q, np.arange(Q.n))
+        self._mass = factorized(Q.matrix(Q.mass()), self._order)
         # The cycles work in Cartesian components, all free at turned nodes: prescribed tangential
-        # components are cut off afterwards.
+        # components are cut off afterwards. Components with the same free nodes share a cycle.
         free = ~system.fixed
         free[system.turned] = True
-        self._inside = [np.flatnonzero(free[:, a]) for a in range(dim)]
+        same = (free[:, :, None] == free[:, None, :]).all(axis=0)
+        self._inside = [
+            (np.flatnonzero(free[:, a]), np.flatnonzero(same[a]))
+            for a in range(system.mesh.dim)
+            if not same[a, :a].any()
+        ]
         self._direct: DirectFlowSolver | None = None
         self._gradient = [B.T.tocsr() for B in system.divergence]
 
@@ -117,15 +123,20 @@ class BlockFlowSolver:
         self.statistics.assembly_seconds += perf_counter() - start
         start = perf_counter()
         inverse = self._preconditioner(w, viscosity, convection)
-        result = gmres(matrix, rhs, inverse, rtol, BLOCK_STEPS)
+        result = gmres(matrix, rhs, inverse, rtol, BLOCK_STEPS, always_twice=False)
         self.statistics.krylov_steps += len(result.residuals) - 1
         self.statistics.solve_seconds += perf_counter() - start
         if not result.converged and len(rhs) <= DIRECT_UP_TO:
             # Strong convection on a coarse mesh defeats the block preconditioner, not LU.
             if self._direct is None:
-                self._direct = DirectFlowSolver(self.system)
+                self._direct = DirectFlowSolver(replace(self.system, dissected=True))
                 self._direct.statistics = self.statistics
-            result = self._direct.solve(w, viscosity, convection, rhs, rtol)
+            dissected = self._direct.system
+            result = self._direct.solve(
+                w, viscosity, convection, dissected.pack(*self.system.unpack(rhs)), rtol
+            )
+            x = self.system.pack(*dissected.unpack(result.x))
+            result = KrylovResult(x, result.residuals, result.converged)
         return result
 
     def _operator(self, w: ndarray, viscosity: float, convection: ndarray | None) -> Operator:
@@ -153,7 +164,7 @@ class BlockFlowSolver:
         system = self.system
         entries = viscosity * system.stiffness
         F = system.V.matrix(entries if convection is None else entries + convection)
-        velocity = self._velocity_cycles(F)
+        cycles = [(*part, self._velocity_cycle(F, part[0])) for part in self._inside]
         schur = self._schur(w, viscosity, convection)
 
         def apply(r: ndarray) -> ndarray:
@@ -161,26 +172,26 @@ class BlockFlowSolver:
             p = schur(rp)
             ru = system.cartesian(ru) + np.stack([G @ p for G in self._gradient], axis=1)
             u = np.zeros_like(ru)
-            for a, (inside, cycle) in enumerate(zip(self._inside, velocity, strict=True)):
-                u[inside, a] = cycle(ru[inside, a])
+            for inside, components, cycle in cycles:
+                part = np.ix_(inside, components)
+                u[part] = cycle(ru[part])
             return system.pack(system.local(u), p)
 
         return apply
 
-    def _velocity_cycles(self, F: csr_matrix) -> list[Operator]:
-        """One cycle per component; components with the same free nodes share it."""
+    def _velocity_cycle(self, F: csr_matrix, inside: ndarray) -> Operator:
+        """The cycle on these nodes, for columns."""
         V, Q = self.system.V, self.system.Q
-        cycles: list[Operator] = []
-        for a, inside in enumerate(self._inside):
-            twin = next((b for b in range(a) if np.array_equal(self._inside[b], inside)), None)
-            if twin is not None:
-                cycles.append(cycles[twin])
-                continue
-            vertices = inside[inside < Q.n]
-            prolongation = V.prolongation[inside][:, vertices].tocsr()
-            block = F[inside][:, inside].tocsr()
-            cycles.append(TwoLevel(block, prolongation, free_order(Q, vertices)))
-        return cycles
+        vertices = inside[inside < Q.n]
+        prolongation = V.prolongation[inside][:, vertices].tocsr()
+        return TwoLevel(F[inside][:, inside].tocsr(), prolongation, self._restricted(vertices))
+
+    def _restricted(self, vertices: ndarray) -> ndarray:
+        """Elimination order of some vertices, as positions among them."""
+        position = np.full(self.system.Q.n, -1)
+        position[vertices] = np.arange(len(vertices))
+        order = position[self._order]
+        return order[order >= 0]
 
     def _schur(self, w: ndarray, viscosity: float, convection: ndarray | None) -> Operator:
         if convection is None:
@@ -194,7 +205,7 @@ class BlockFlowSolver:
         natural = (np.asarray(weight) > 1e-12) & ~self.system.fixed.all(axis=1)
         kept = np.flatnonzero(~natural[: Q.n])
         kept = kept[1:] if len(kept) == Q.n else kept
-        solve = factorized(laplace[kept][:, kept].tocsr(), free_order(Q, kept))
+        solve = factorized(laplace[kept][:, kept].tocsr(), self._restricted(kept))
 
         def apply(r: ndarray) -> ndarray:
             z = np.zeros_like(r)

@@ -46,6 +46,8 @@ class FlowSystem:
         turned: nodes whose unknowns are not Cartesian.
         frames: their frames; column 0 is the normal.
         enclosed: no outlet, pressure up to a constant.
+        dissected: unknowns stand in elimination order; without it in that of the nodes, which is
+            made and read faster.
 
     """
 
@@ -56,6 +58,7 @@ class FlowSystem:
     turned: Int[ndarray, "t"]
     frames: Float[ndarray, "t d d"]
     enclosed: bool
+    dissected: bool = True
 
     # -- constant parts ------------------------------------------------------------------------
 
@@ -147,13 +150,15 @@ class FlowSystem:
         Nodes stand in nested-dissection order; at a vertex the pressure follows the velocity.
         """
         dim, n = self.mesh.dim, self.V.n
+        kept = np.flatnonzero(
+            np.concatenate([~self.fixed.T.ravel(), np.ones(self.Q.n, dtype=bool)])
+        )
+        if not self.dissected:
+            return kept
         rank = np.empty(n, dtype=np.int64)
         rank[nested_dissection(self.V.points, self.V.cell_nodes)] = np.arange(n)
         components = [rank * (dim + 1) + a for a in range(dim)]
         key = np.concatenate([*components, rank[: self.Q.n] * (dim + 1) + dim])
-        kept = np.flatnonzero(
-            np.concatenate([~self.fixed.T.ravel(), np.ones(self.Q.n, dtype=bool)])
-        )
         return kept[np.argsort(key[kept])]
 
     def pack(self, u: Float[ndarray, "n d"], p: Float[ndarray, "N"]) -> Float[ndarray, "m"]:

@@ -44,6 +44,10 @@ SMOOTHED_PART = (0.25, 1.1)
 SMOOTHING_STEPS = 3
 POWER_STEPS = 12
 
+# A vector that keeps this part of its length in one Gram-Schmidt sweep is orthogonal to the basis
+# up to ten times round-off.
+KEPT_LENGTH = 0.1
+
 Operator = Callable[[ndarray], ndarray]
 
 
@@ -199,7 +203,7 @@ class TwoLevel:
         self.middle, self.spread = (high + low) / 2, (high - low) / 2
 
     def __call__(self, r: ndarray) -> ndarray:
-        """Approximate solution of ``matrix x = r``; a symmetric operator of r."""
+        """Approximate solution of ``matrix x = r``, r one vector or columns; symmetric in r."""
         x = self._smooth(np.zeros_like(r), r, fresh=True)
         x += self.up @ self.coarse.solve(self.down @ (r - self.matrix @ x))
         return self._smooth(x, r, fresh=False)
@@ -208,11 +212,12 @@ class TwoLevel:
         """Chebyshev iteration; the same polynomial before and after keeps the cycle symmetric."""
         sigma = self.middle / self.spread
         rho = 1.0 / sigma
-        step = self.scale * (r if fresh else r - self.matrix @ x) / self.middle
+        scale = self.scale if r.ndim == 1 else self.scale[:, None]
+        step = scale * (r if fresh else r - self.matrix @ x) / self.middle
         x = x + step
         for _ in range(SMOOTHING_STEPS - 1):
             rho_next = 1.0 / (2 * sigma - rho)
-            rest = self.scale * (r - self.matrix @ x)
+            rest = scale * (r - self.matrix @ x)
             step = rho_next * rho * step + 2 * rho_next / self.spread * rest
             x = x + step
             rho = rho_next
@@ -250,12 +255,15 @@ def gmres(
     max_steps: int,
     *,
     impatient: bool = False,
+    always_twice: bool = True,
 ) -> KrylovResult:
     """Flexible GMRES, preconditioned from the right, without restart.
 
     SciPy's preconditions from the left, so that its stopping test sees the preconditioned residual;
     Newton's forcing terms need the true one. If ``impatient``, it gives up after three steps once
-    the mean rate so far does not lead to the goal within ``max_steps``.
+    the mean rate so far does not lead to the goal within ``max_steps``. Gram-Schmidt is done twice,
+    which keeps the basis orthogonal to round-off; unless ``always_twice`` only where a vector loses
+    much of its length to the basis, as Daniel and others (1976) do: for long bases of long vectors.
     """
     norm_b = float(np.linalg.norm(b))
     if norm_b == 0.0:
@@ -270,10 +278,13 @@ def gmres(
     for k in range(max_steps):
         directions[k] = inverse(basis[k])
         w = matrix(directions[k])
-        for _ in range(2):  # Gram-Schmidt twice keeps the basis orthogonal to round-off
+        for sweep in range(2):
+            before = 0.0 if always_twice or sweep else float(np.linalg.norm(w))
             h = basis[: k + 1] @ w
             hessenberg[: k + 1, k] += h
             w = w - h @ basis[: k + 1]
+            if before and np.linalg.norm(w) > KEPT_LENGTH * before:
+                break
         hessenberg[k + 1, k] = np.linalg.norm(w)
         if not np.isfinite(hessenberg[: k + 2, k]).all():
             break

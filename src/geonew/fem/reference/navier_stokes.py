@@ -11,11 +11,11 @@ every boundary group stands one of
 
 Where the velocity leaves no way out, the pressure is fixed by :math:`\int p = 0`.
 
-Newton's method with a frozen Jacobian: it starts from Stokes flow, each step is solved by GMRES
-with the last factorisation, which is renewed when GMRES needs too many steps; steps are halved
-until the residual falls; where that fails, the solution at a higher viscosity is found first and
-followed down. Everything is computed in units of the domain and of the data, so that a mesh in
-millimetres takes the same steps as one in metres.
+Newton's method with a frozen Jacobian: it starts from Stokes flow or from a given guess, each step
+is solved by GMRES with the last factorisation, which is renewed when GMRES needs too many steps;
+steps are halved until the residual falls; where that fails, the solution at a higher viscosity is
+found first and followed down. Everything is computed in units of the domain and of the data, so
+that a mesh in millimetres takes the same steps as one in metres.
 """
 
 from __future__ import annotations
@@ -148,6 +148,7 @@ def solve_navier_stokes(
     pressure: Mapping[str, Scalar] | None = None,
     normal_pressure: Mapping[str, Scalar] | None = None,
     body_force: Vector | None = None,
+    guess: Float[ndarray, "N d"] | None = None,
 ) -> FlowSolution:
     """Solve the steady Navier-Stokes equations; see the module docstring.
 
@@ -159,6 +160,8 @@ def solve_navier_stokes(
         pressure: group -> outlet pressure, do-nothing.
         normal_pressure: group -> outlet pressure, flow along the normal.
         body_force: force per volume.
+        guess: velocity at the vertices to start from; without one, Stokes flow, which takes a
+            factorisation of its own.
 
     Raises:
         SolverError: Newton did not converge, with the residuals of its steps.
@@ -168,7 +171,10 @@ def solve_navier_stokes(
     flow = _Flow.build(
         mesh, viscosity, density, velocity, pressure or {}, normal_pressure or {}, body_force
     )
-    u, p, _ = flow.stokes(flow.viscosity, LOOSEST_RTOL)
+    if guess is None:
+        u, p, _ = flow.stokes(flow.viscosity, LOOSEST_RTOL)
+    else:
+        u, p = flow.guessed(guess)
     return flow.result(*flow.follow(u, p), start)
 
 
@@ -210,6 +216,7 @@ class _Flow:
         speed = power_of_two(speed_scale(values, driving, viscosity, density, length))
         stress = density * speed**2
         scaled = Mesh(mesh.points / length, mesh.cells, mesh.groups) if length != 1 else mesh
+        direct = mesh.dim == 2 or fixed.size + mesh.n_nodes < BLOCK_FROM
         system = FlowSystem(
             mesh=scaled,
             fixed=fixed,
@@ -218,10 +225,10 @@ class _Flow:
             turned=turned,
             frames=frames,
             enclosed=is_enclosed(scaled, fixed, turned, frames),
+            dissected=direct,
         )
         if system.enclosed:
             check_net_flux(system)
-        direct = mesh.dim == 2 or fixed.size + mesh.n_nodes < BLOCK_FROM
         solver = DirectFlowSolver(system) if direct else BlockFlowSolver(system)
         return cls(mesh, system, viscosity / (speed * length), length, speed, density, solver)
 
@@ -241,6 +248,13 @@ class _Flow:
                 u, p = self._stepped(u, p, self._solve(u, viscosity, None, r, rtol), 1.0)
                 self.steps += 1
         raise self._failure("Stokes flow", viscosity)
+
+    def guessed(self, velocity: ndarray) -> tuple[ndarray, ndarray]:
+        """A velocity given at the vertices, with the prescribed values, and no pressure."""
+        system = self.system
+        u = system.local(system.V.prolongation @ (velocity / self.speed))
+        u[system.fixed] = system.values[system.fixed]
+        return system.cartesian(u), np.zeros(system.Q.n)
 
     def follow(self, u: ndarray, p: ndarray) -> tuple[ndarray, ndarray, float]:
         """Newton from (u, p), through higher viscosities where needed."""
