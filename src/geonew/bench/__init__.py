@@ -1,0 +1,1 @@
+"""The benchmark campaign: every model on every family, at equal budgets, as a list of cells."""

@@ -1,0 +1,218 @@
+"""One cell, from its description to its result, in the present process.
+
+    Cell --settings--> RunConfig --train, resumed where it was interrupted--> model
+         --evaluate--> errors on each test set --> one JSON document, written as a whole
+
+Every row gets the same features, batch size, optimiser and budget; learning rates are chosen per
+row among the same values. The budget counts processor time of the training loop, batches and their
+collation included, features and validation left out (:mod:`geonew.train.budget`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from geonew.bench.cell import Cell
+from geonew.bench.choices import chosen_rate
+from geonew.bench.place import Place
+from geonew.bench.refinement import refinement
+from geonew.bench.rows import model_of
+from geonew.bench.sets import sets
+from geonew.cache import Cache
+from geonew.evaluate.evaluation import Evaluation, evaluate_set
+from geonew.evaluate.report import weights, write_json
+from geonew.evaluate.testset import read_test
+from geonew.train.checkpoint import ModelFile, current_versions, read_model
+from geonew.train.config import RunConfig, load_config
+from geonew.train.log import read_log
+from geonew.train.loop import train
+from geonew.train.reading import read_yaml
+from geonew.train.state import BEST, LAST
+
+FINISHED, INTERRUPTED = 0, 130
+HOME = "$GEONEW_HOME"
+
+
+def run_cell(place: Place, cell: Cell) -> int:
+    """Compute a cell and write its result; the exit code of its process."""
+    torch.set_num_threads(1)
+    if cell.task == "make":
+        for made in sets()[cell.name]:
+            if not made.is_complete():
+                made.make()
+        return FINISHED
+    if cell.task == "train":
+        return _train(place, cell)
+    trained = place.campaign[cell.start]
+    path = place.run(trained) / BEST
+    if cell.task == "refine":
+        results = {"error": {}, "refinement": refinement(path, cell.tests)}
+    else:
+        results = _tested(path, cell)
+    document = {
+        "name": cell.name,
+        "task": cell.task,
+        "family": cell.family,
+        "model": cell.row,
+        "trained": trained.name,
+        **results,
+        "versions": current_versions(),
+        "command": evaluate_command(place, trained, cell.tests),
+    }
+    write_json(place.result(cell), document)
+    return FINISHED
+
+
+def configuration(place: Place, cell: Cell) -> tuple[RunConfig, list[str]]:
+    """The configuration of a cell, and the settings by which it differs from its base."""
+    base = place.config(cell)
+    model = model_of(cell.row, read_yaml(base).get("model", {}), cell.family)
+    settings = [
+        f"model={_flow(model)}",
+        *cell.settings,
+        f"optimiser.learning_rate={chosen_rate(cell, place.decided(cell))!r}",
+        f"seed={cell.seed}",
+        f"budget={_flow({'cpu_minutes': cell.cpu_minutes})}",
+        "device=cpu",
+        "log.tensorboard=false",
+    ]
+    config = load_config(base, settings)
+    return replace(config, output=str(place.run(cell))), settings
+
+
+def train_command(place: Place, cell: Cell, settings: list[str]) -> str:
+    """What trains the same model by hand."""
+    parts = ["geonew", "train", place.config(cell).as_posix()]
+    for setting in settings:
+        parts += ["--set", setting]
+    if cell.start:
+        parts += ["--init", _home(place, place.campaign[cell.start]) + f"/{BEST}"]
+    parts += ["--set", f"output={_home(place, cell)}"]
+    # The home stays a variable of the shell: everything else is quoted.
+    return "OMP_NUM_THREADS=1 " + " ".join(
+        f'"{part}"' if HOME in part else shlex.quote(part) for part in parts
+    )
+
+
+def evaluate_command(place: Place, trained: Cell, tests: Mapping[str, str]) -> str:
+    """What evaluates it by hand."""
+    return f'geonew evaluate "{_home(place, trained)}/{BEST}" --data {" ".join(tests.values())}'
+
+
+def _train(place: Place, cell: Cell) -> int:
+    config, settings = configuration(place, cell)
+    folder = place.run(cell)
+    begun = (folder / LAST).exists()
+    start = place.run(place.campaign[cell.start]) / BEST if cell.start and not begun else None
+    outcome = train(config, resume=begun, init=start)
+    if outcome.interrupted:
+        return INTERRUPTED
+    events = read_log(folder)
+    end = [event for event in events if event["event"] == "end"][-1]
+    model, about = read_model(folder / BEST)
+    document = {
+        "name": cell.name,
+        "task": cell.task,
+        "family": cell.family,
+        "model": cell.row,
+        "settings": list(cell.settings),
+        "seed": cell.seed,
+        "cpu_minutes": cell.cpu_minutes,
+        "cpu_seconds": end["cpu_seconds"],
+        "steps": outcome.steps,
+        "epochs": outcome.steps * config.batch / _samples(events),
+        "learning_rate": config.optimiser.learning_rate,
+        "batch": config.batch,
+        "validation": dict(about.extra.get("validation", {})),
+        "best_step": about.extra.get("step"),
+        "dropped_samples": end["dropped_samples"],
+        "skipped_batches": end["skipped_batches"],
+        "parameters": weights(model),
+        "samples_per_second": outcome.steps * config.batch / end["cpu_seconds"],
+        **_tested(folder / BEST, cell),
+        "data_hash": {"train": about.data_hash},
+        "versions": current_versions(),
+        "command": train_command(place, cell, settings),
+        "evaluate": evaluate_command(place, cell, cell.tests),
+    }
+    write_json(place.result(cell), document)
+    return FINISHED
+
+
+def _tested(path: Path, cell: Cell) -> dict[str, Any]:
+    """Results of a model on all test sets of a cell."""
+    model, about = read_model(path)
+    found: dict[str, Evaluation] = {}
+    for name, file in cell.tests.items():
+        found[name] = _evaluated(model, about, file)
+    plain = {name: one.to_plain(each=False) for name, one in found.items()}
+    result: dict[str, Any] = {
+        key: {name: one[source] for name, one in plain.items()}
+        for key, source in (
+            ("error", "error"),
+            ("by_axis", "by_axis"),
+            ("boundary", "boundary"),
+            ("certificate", "certificate"),
+            ("solved", "solved"),
+            ("tested_hash", "data_hash"),
+        )
+    }
+    result["conservation"] = {
+        name: {key: one[key] for key in ("mass_defect", "divergence", "truth")}
+        for name, one in plain.items()
+    }
+    if "heat_map" in found:
+        result["places"] = heat_map(found["heat_map"])
+    return result
+
+
+def heat_map(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Mean combined error at every place (length, obstacles, angle)."""
+    axes = ("length", "obstacles", "angle")
+    where: dict[tuple[Any, ...], list[float]] = {}
+    for k, place in enumerate(zip(*(evaluation.axes[axis] for axis in axes), strict=True)):
+        where.setdefault(place, []).append(float(evaluation.errors.relative[k, 0]))
+    return [
+        {**dict(zip(axes, place, strict=True)), "error": sum(e) / len(e), "samples": len(e)}
+        for place, e in sorted(where.items())
+    ]
+
+
+def _evaluated(model: torch.nn.Module, about: ModelFile, file: str) -> Evaluation:
+    tested = read_test(file, about, cache=Cache.default())
+    return evaluate_set(model, about, tested)
+
+
+def _samples(events: list[dict[str, Any]]) -> int:
+    return next(int(event["samples"]) for event in events if event["event"] == "start")
+
+
+def _flow(value: Mapping[str, Any]) -> str:
+    """Plain data as one line of YAML."""
+    text = yaml.safe_dump(dict(value), default_flow_style=True, sort_keys=False, width=10**6)
+    return text.strip()
+
+
+def _home(place: Place, cell: Cell) -> str:
+    return f"{HOME}/runs/bench/{place.campaign.suite}/{cell.name}"
+
+
+def result_line(result: Mapping[str, Any]) -> str:
+    """A result in a few words."""
+    errors = {
+        name: table["combined"]["relative"]["mean"] for name, table in result["error"].items()
+    }
+    for name, table in result.get("refinement", {}).items():
+        errors[name] = table["error"]["combined"]["relative"]["mean"]
+    parts = [f"{n} {100 * e:.3g} %" for n, e in errors.items() if e is not None]
+    checked = result.get("validation", {}).get("combined")
+    if checked is not None:
+        parts.insert(0, f"validation {100 * checked:.3g} %")
+    return ", ".join(parts)

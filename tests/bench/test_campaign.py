@@ -1,0 +1,139 @@
+"""The campaign as data: complete, ordered, fair; its configurations are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from geonew.bench.campaign import FAMILIES, RATES, campaign, rate_cells, rows_of
+from geonew.bench.cell import Cell, check_order, matching
+from geonew.bench.choices import best_rows, chosen_rate, is_chosen, visible
+from geonew.bench.rows import ROWS, model_of
+from geonew.errors import ConfigError
+from geonew.train.config import RunConfig, load_config
+from geonew.train.models import ModelChoice
+from geonew.train.reading import read_yaml
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs" / "cpu"
+WHOLE = campaign("cpu")
+
+
+def test_every_model_meets_every_family():
+    cells = {c.name: c for c in WHOLE.cells}
+    for name in FAMILIES:
+        for row in rows_of(name):
+            cell = cells[f"main/{name}/{row}"]
+            assert (cell.cpu_minutes, cell.seed, cell.settings) == (5.0, 0, ())
+            assert set(cell.tests) >= {"id", "ood"}
+    assert rows_of("ns2d-c++") == ROWS[:9]
+    assert rows_of("pipe") == ROWS
+    assert "known+learned" not in rows_of("naca"), "no term of its equation is known"
+    assert "ood_L1" in cells["main/ns2d-c++/linear"].tests
+    seeds = Counter(c.row for c in WHOLE.cells if c.name.startswith("long/ns2d-c++/"))
+    assert seeds == dict.fromkeys(
+        ("known+learned", "learned", "inducing", "transolver", "linear"), 3
+    )
+    groups = {c.group for c in WHOLE.cells}
+    assert groups == {
+        "rate", "main", "long", "longest", "ablation", "swap", "sweep", "refine", "cavity",
+        "finetune", "data",
+    }  # fmt: skip
+
+
+def test_budgets_are_equal_within_a_table():
+    for group, minutes in (("rate", 2), ("main", 5), ("long", 15), ("longest", 60)):
+        assert {c.cpu_minutes for c in WHOLE.cells if c.group == group} == {minutes}
+    assert {c.cpu_minutes for c in WHOLE.cells if c.group == "ablation"} == {5}
+
+
+def test_every_row_gets_the_same_rates():
+    rows = {c.rate_of or c.row for c in WHOLE.cells if c.task == "train" and c.rate is None}
+    cells = {c.name: c for c in WHOLE.cells}
+    for row in rows:
+        assert [cells[name].rate for name in rate_cells(row)] == list(RATES)
+
+
+def test_the_order_is_checked():
+    one = Cell("a/b", "train", "pipe", "unet", cpu_minutes=1.0, rate=1e-3)
+    later = Cell("a/c", "train", "pipe", "unet", cpu_minutes=1.0, rate=1e-3, needs=("a/b",))
+    check_order([one, later])
+    with pytest.raises(ConfigError, match="do not come before"):
+        check_order([later, one])
+    with pytest.raises(ConfigError, match="two cells"):
+        check_order([one, one])
+    with pytest.raises(ConfigError, match="no name"):
+        Cell("../a", "make", "pipe", "")
+
+
+def test_cells_are_found_by_their_names():
+    assert [c.name for c in matching(WHOLE.cells, ["main/pipe/unet"])] == ["main/pipe/unet"]
+    assert len(matching(WHOLE.cells, ["main/*/lamo"])) == len(FAMILIES)
+    assert matching(WHOLE.cells, []) == list(WHOLE.cells)
+    with pytest.raises(ConfigError, match="their groups are"):
+        matching(WHOLE.cells, ["mian"])
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "skewed-cavity"])
+def test_base_configurations_hold_the_common_sizes(name):
+    config = load_config(CONFIGS / f"{name}.yaml")
+    settings = config.model.settings
+    assert (settings.width, settings.depth, settings.partitions) == (64, 2, 16)
+    assert (settings.hidden, config.batch, config.features.coordinates) == (128, 8, True)
+    assert config.features.torsion == (name not in ("poly-poisson", "ball-poisson"))
+    assert f"{name}/train.h5" in config.data.train
+
+
+def test_rows_differ_in_the_model_alone():
+    base = read_yaml(CONFIGS / "pipe.yaml")["model"]
+    for row in ROWS:
+        plain = model_of(row, base, "pipe")
+        choice = ModelChoice.from_plain(plain, "model")
+        assert choice.settings.width == 64
+        assert row == "unet" or choice.settings.depth == 2
+    learned = ModelChoice.from_plain(model_of("learned", base, "pipe"), "model").settings
+    known = ModelChoice.from_plain(model_of("known+learned", base, "pipe"), "model").settings
+    assert (learned.known, known.known) == (False, True)
+    with pytest.raises(ConfigError, match="no grid"):
+        model_of("unet", base, "ns2d-c")
+    assert model_of("unet", base, "naca")["grid"] == {"rows": 111, "cols": 26, "cut": 19}
+
+
+def test_every_setting_of_every_cell_is_accepted():
+    for cell in WHOLE.cells:
+        if cell.task != "train":
+            continue
+        base = CONFIGS / f"{cell.family}.yaml"
+        model = model_of(cell.row, read_yaml(base)["model"], cell.family)
+        text = "{" + ", ".join(f"{k}: {v}" for k, v in model.items()) + "}"
+        text = text.replace("'", "").replace("True", "true").replace("False", "false")
+        assert isinstance(load_config(base, [f"model={text}", *cell.settings]), RunConfig)
+
+
+def test_choices_see_validation_alone():
+    result = {"model": "x", "validation": {"combined": 0.1}, "error": {"id": 1}, "learning_rate": 1}
+    assert "error" not in visible(result)
+    cell = Cell("main/pipe/gnot", "train", "pipe", "gnot", cpu_minutes=5.0)
+    tried = {
+        name: {"learning_rate": rate, "validation": {"combined": error}}
+        for name, rate, error in zip(rate_cells("gnot"), RATES, (0.3, 0.1, 0.2), strict=True)
+    }
+    assert chosen_rate(cell, tried) == RATES[1]
+    tried[rate_cells("gnot")[1]]["validation"] = {}  # a run that gave no error is no good one
+    assert chosen_rate(cell, tried) == RATES[2]
+    with pytest.raises(ConfigError, match="not finished"):
+        chosen_rate(cell, {})
+
+
+def test_the_best_rows_are_chosen_by_the_mean_over_seeds():
+    assert best_rows({"a": 0.2, "b": 0.1, "c": 0.3}, 2) == ["b", "a"]
+    cells = {c.name: c for c in WHOLE.cells}
+    deciding = cells["longest/ns2d-c++/linear"].among
+    rank = {"known+learned": 1.0, "inducing": 2.0, "transolver": 3.0, "learned": 4.0, "linear": 4.5}
+    results = {}
+    for name in deciding:
+        noise = {0: -1.0, 1: 0.5, 2: 0.5}[cells[name].seed]  # one lucky seed decides nothing
+        results[name] = {"validation": {"combined": rank[cells[name].row] + noise}}
+    chosen = [row for row in rank if is_chosen(cells[f"longest/ns2d-c++/{row}"], cells, results)]
+    assert chosen == ["known+learned", "inducing", "transolver", "learned"]
