@@ -51,7 +51,9 @@ class DirectHead(nn.Module):
 
     def __init__(self, columns: int, components: int, config: ModelConfig) -> None:
         super().__init__()
-        self.encoder = AnchorTransformer(columns, config.width, config.depth, config.heads)
+        self.encoder = AnchorTransformer(
+            columns, config.width, config.depth, config.heads, config.exchanges
+        )
         self.head = nn.Linear(config.width, components)
 
     def forward(self, batch: Batch) -> Tensor:

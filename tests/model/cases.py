@@ -44,6 +44,7 @@ TINY = ModelConfig(
     contexts=2,
     hidden=16,
     structured=StructuredConfig(channels=3, key_width=4, rank=2),
+    exchanges=1,
     paper=PaperConfig(operator_width=3, rank=2),
 )
 

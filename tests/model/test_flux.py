@@ -205,6 +205,13 @@ def test_neutral_part_sums_to_zero_inside() -> None:
     assert (again - T).abs().max() <= 1e-13  # a projection
 
 
+def to_matrix(graph: FluxGraph, weight: torch.Tensor) -> torch.Tensor:
+    """Edge weights as a symmetric matrix."""
+    full = weight.new_zeros(*weight.shape[:-1], P + G, P + G)
+    full[..., graph.tail, graph.head] = weight
+    return full + full.mT
+
+
 @pytest.mark.parametrize(("spread", "median", "most"), [(0.3, 0.01, 0.05), (1.0, 0.02, 0.1)])
 def test_ground_ratio_bounds_the_exact_one(spread: float, median: float, most: float) -> None:
     graph = FluxGraph(P, G)
@@ -214,7 +221,7 @@ def test_ground_ratio_bounds_the_exact_one(spread: float, median: float, most: f
         generator = torch.Generator().manual_seed(seed)
         noise = torch.randn(B, graph.edges, generator=generator, dtype=torch.float64)
         weight = 0.01 + torch.nn.functional.softplus(spread * noise)
-        q = structured.ground_ratio(partitions, weight)
+        q = structured.ground_ratio(partitions, to_matrix(graph, weight))
         laplacians = graph.laplacian(weight[:, None] * partitions.edge_mask())
         for b in range(B):
             for f in range(F):
@@ -236,7 +243,7 @@ def test_ground_ratio_survives_weights_of_any_size() -> None:
     generator = torch.Generator().manual_seed(0)
     weight = torch.exp(4 * torch.randn(B, graph.edges, generator=generator, dtype=torch.float64))
     weight = torch.where(graph.head >= P, 1e-16 * weight, weight)
-    q = structured.ground_ratio(partitions, weight)
+    q = structured.ground_ratio(partitions, to_matrix(graph, weight))
     assert torch.isfinite(q).all()
     assert q[0].min() > 1e6
 

@@ -32,11 +32,13 @@ class InducingConfig(BaselineConfig):
     Args:
         heads: attention heads.
         anchors: anchors per block M.
+        exchanges: times the anchors attend to each other in a block.
 
     """
 
     heads: int = 2
     anchors: int = 64
+    exchanges: int = 2
 
 
 class Inducing(Baseline):
@@ -53,9 +55,9 @@ class Inducing(Baseline):
         config: InducingConfig | None = None,
     ) -> None:
         super().__init__(problem, spec, columns, config)
-        d, depth, heads = self.config.width, self.config.depth, self.config.heads
-        self.encoder = AnchorTransformer(self.input_width, d, depth, heads)
-        self.head = nn.Linear(d, problem.n_components)
+        c = self.config
+        self.encoder = AnchorTransformer(self.input_width, c.width, c.depth, c.heads, c.exchanges)
+        self.head = nn.Linear(c.width, problem.n_components)
 
     @property
     def anchors(self) -> tuple[int, int]:

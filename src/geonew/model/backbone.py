@@ -86,19 +86,22 @@ class Backbone(nn.Module):
         self.reacting = tuple(f for f in range(F) if levels[f] == "reaction")
         self.gauged = tuple(f for f in range(F) if levels[f] == "gauge")
         self.reaction = nn.Parameter(torch.zeros(len(self.reacting)))
+        acted_on = {*problem.sources, *(n.field for n in problem.neumann)}
+        names = [f.name for f in problem.component_fields]
+        self.loaded = tuple(f for f in range(F) if names[f] in acted_on)
         scales = [problem.term_scale(t) * problem.coefficient_reference(t) for t in problem.terms]
         self._scales = tuple(scales)
         self._powers = tuple(global_powers(problem, t) for t in problem.terms)
 
-    def coefficient(self, term: int, batch: Batch, partitions: int) -> Float[Tensor, "B"]:
-        """The dimensionless coefficient of a term for each sample."""
-        value = torch.full_like(batch.volume, self._scales[term])
+    def coefficient(self, term: int, batch: Batch, partitions: int) -> float | Tensor:
+        """The dimensionless coefficient of a term: one for all samples, or (B, 1, 1)."""
+        value: float | Tensor = self._scales[term]
         for position, power in self._powers[term].items():
-            value = value * batch.parameters[:, position] ** power
+            value = value * batch.parameters[:, position, None, None] ** power
         if term in self._theta_of:
             theta = torch.sigmoid(self.theta[self._theta_of[term]].double())
             cell = (batch.volume / partitions) ** (2 / self.problem.dim)  # H^2
-            value = value * theta * cell * self.problem.reference_length**2
+            value = value * (self.problem.reference_length**2 * theta * cell)[:, None, None]
         return value
 
     def forward(self, space: ReducedSpace, batch: Batch) -> LinearSystem:
@@ -113,16 +116,14 @@ class Backbone(nn.Module):
             constants[f] = constants[f] + column if f in constants else column
 
         kappa = {
-            term: self.coefficient(term, batch, P)[:, None, None]
+            term: self.coefficient(term, batch, P)
             for term in {block.term for block in self.plan.blocks}
         }
         for block in self.plan.blocks:
-            gram = kappa[block.term] * products(
-                block.matrix, block.test, block.trial
-            )  # (B, P+1, P+1)
-            inner = gram[:, :P, :P]
+            gram = kappa[block.term] * products(block.matrix, block.test, block.trial)
+            inner = gram[:, :P, :P]  # of (B, P+1, P+1): the last row and column are the lift's
             if not block.mirror:  # a form's two triangles differ by round-off only
-                inner = (inner + self._sign[block.term] * inner.mT) / 2
+                inner = torch.add(inner, inner.mT, alpha=self._sign[block.term]) / 2
             add(block.test, block.trial, inner, gram[:, :P, P])
             if block.mirror:
                 add(block.trial, block.test, block.mirror * inner.mT, block.mirror * gram[:, P, :P])
@@ -141,15 +142,14 @@ class Backbone(nn.Module):
                 size = 1 + blocks[f, f].diagonal(dim1=-2, dim2=-1).sum(-1).detach()
                 outer = size[:, None, None] * outer
             add(f, f, outer, torch.zeros_like(masses))
+        for f in self.loaded:
+            load = (batch.load[:, None, :, f] @ space.components[f])[:, 0, :P]
+            constants[f] = constants[f] - load if f in constants else -load
         zero = space.trial.new_zeros(batch.size, P, P)
         rows = [blocks.get((f, g), zero) for f in range(F) for g in range(F)]
         nothing = space.trial.new_zeros(batch.size, P)
         constant = torch.stack([constants.get(f, nothing) for f in range(F)], dim=1)
-        load = torch.stack(
-            [(batch.load[:, None, :, f] @ space.components[f])[:, 0, :P] for f in range(F)], dim=1
-        )
-        matrix = torch.stack(rows, dim=1).unflatten(1, (F, F))
-        return LinearSystem(matrix, constant - load)
+        return LinearSystem(torch.stack(rows, dim=1).unflatten(1, (F, F)), constant)
 
 
 class _Products:

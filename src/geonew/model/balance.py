@@ -70,7 +70,7 @@ class Balance:
     def evaluate(
         self, u: Float[Tensor, "B F P"]
     ) -> tuple[Float[Tensor, "B F P"], Callable[[], Float[Tensor, "B FP FP"]]]:
-        """G(u), with its Jacobian left to be asked for; both share their tanh."""
+        """G(u), with its Jacobian left to be asked for; both share their root."""
         r = self._linear_residual(u)
         for term in self.convection:
             r = term.add_residual(r, u)

@@ -21,6 +21,7 @@ class ModelConfig:
         depth: encoder blocks L.
         heads: attention heads.
         anchors: anchors per block M.
+        exchanges: times the anchors attend to each other in a block.
         partitions: interior partitions per component P.
         contexts: context tokens of the flux.
         hidden: width of the partition network's hidden layer; the embedding width by default.
@@ -38,6 +39,7 @@ class ModelConfig:
     depth: int = 4
     heads: int = 2
     anchors: int = 64
+    exchanges: int = 2
     partitions: int = 32
     contexts: int = 4
     hidden: int | None = None
@@ -51,7 +53,7 @@ class ModelConfig:
     newton: NewtonConfig = field(default_factory=NewtonConfig)
 
     def __post_init__(self) -> None:
-        for name in ("width", "depth", "heads", "anchors", "partitions", "contexts"):
+        for name in ("width", "depth", "heads", "anchors", "exchanges", "partitions", "contexts"):
             if getattr(self, name) < 1:
                 raise ConfigError(
                     f"model setting {name!r} is {getattr(self, name)}; it must be at least 1"

@@ -34,14 +34,14 @@ class Convection:
     first: int
     basis: Float[Tensor, "B d N Q"]
     slopes: Float[Tensor, "B d d N Q"]  # component, direction
-    coefficient: Float[Tensor, "B"]
+    coefficient: float | Tensor  # or (B, 1, 1)
 
     def add_residual(
         self, residual: Float[Tensor, "B F P"], u: Float[Tensor, "B F P"]
     ) -> Float[Tensor, "B F P"]:
         """The residual with the term's balances added."""
         velocity, gradient = self._state(u)
-        moved = torch.einsum("bkn,bfkn->bfn", velocity, gradient) * self.coefficient[:, None, None]
+        moved = torch.einsum("bkn,bfkn->bfn", velocity, gradient) * self.coefficient
         rows = (moved[:, :, None] @ self.basis[..., :-1])[:, :, 0]  # (B, d, P)
         return torch.cat(
             [
@@ -57,7 +57,9 @@ class Convection:
     ) -> Float[Tensor, "B F F P P"]:
         """The Jacobian's blocks with the term's derivative added."""
         velocity, gradient = self._state(u)
-        kappa = self.coefficient[:, None, None, None]
+        kappa = self.coefficient
+        if isinstance(kappa, Tensor):
+            kappa = kappa[..., None]
         test = self.basis[..., :-1].mT * kappa  # (B, d, P, N)
         blocks = blocks.clone()
         carried = torch.einsum("bkn,bfknp->bfnp", velocity, self.slopes[..., :-1])
@@ -88,7 +90,7 @@ def convective_term(
     first: int,
     dim: int,
     gradients: tuple[int, ...],
-    coefficient: Float[Tensor, "B"],
+    coefficient: float | Tensor,
     space: ReducedSpace,
     batch: Batch,
 ) -> Convection:

@@ -1,6 +1,7 @@
 r"""The geometry encoder: an anchor (inducing-point) transformer, O(N M + M^2) in time and memory.
 
-Per block, with M anchors a out of the N node embeddings x (pre-norm, residual):
+Per block, with M anchors a out of the N node embeddings x (pre-norm, residual), the first line
+``exchanges`` times: among few anchors, depth is cheap.
 
 .. math::
     a &\leftarrow a + \mathrm{Attn}(a, a), \quad a \leftarrow a + \mathrm{FFN}(a), \\
@@ -57,15 +58,31 @@ class FeedForward(nn.Sequential):
         super().__init__(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
 
-class Block(nn.Module):
-    """One block: anchors talk to each other, then every node listens to them."""
+class Exchange(nn.Module):
+    """Anchors attend to each other."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.norm_anchor = nn.LayerNorm(width)
-        self.attend_anchor = Attention(width, heads)
-        self.norm_anchor_ffn = nn.LayerNorm(width)
-        self.anchor_ffn = FeedForward(width)
+        self.norm = nn.LayerNorm(width)
+        self.attend = Attention(width, heads)
+        self.norm_ffn = nn.LayerNorm(width)
+        self.ffn = FeedForward(width)
+
+    def forward(
+        self, a: Float[Tensor, "B M d"], allowed: Bool[Tensor, "B 1 1 M"] | None
+    ) -> Float[Tensor, "B M d"]:
+        """The anchors' next states."""
+        a_norm = self.norm(a)
+        a = a + self.attend(a_norm, a_norm, allowed)
+        return a + self.ffn(self.norm_ffn(a))
+
+
+class Block(nn.Module):
+    """One block: anchors talk to each other, then every node listens to them."""
+
+    def __init__(self, width: int, heads: int, exchanges: int) -> None:
+        super().__init__()
+        self.exchanges = nn.ModuleList(Exchange(width, heads) for _ in range(exchanges))
         self.norm_node = nn.LayerNorm(width)
         self.attend_node = Attention(width, heads)
         self.norm_node_ffn = nn.LayerNorm(width)
@@ -74,10 +91,10 @@ class Block(nn.Module):
     def update_anchors(
         self, a: Float[Tensor, "B M d"], allowed: Bool[Tensor, "B 1 1 M"] | None
     ) -> Float[Tensor, "B M d"]:
-        """Anchors attend to each other."""
-        a_norm = self.norm_anchor(a)
-        a = a + self.attend_anchor(a_norm, a_norm, allowed)
-        return a + self.anchor_ffn(self.norm_anchor_ffn(a))
+        """All exchanges, one after another."""
+        for exchange in self.exchanges:
+            a = exchange(a, allowed)
+        return a
 
     def update_nodes(
         self,
@@ -98,13 +115,14 @@ class AnchorTransformer(nn.Module):
         width: embedding width d.
         depth: number of blocks L.
         heads: attention heads.
+        exchanges: times the anchors attend to each other in a block.
 
     """
 
-    def __init__(self, tokens: int, width: int, depth: int, heads: int) -> None:
+    def __init__(self, tokens: int, width: int, depth: int, heads: int, exchanges: int) -> None:
         super().__init__()
         self.embed = nn.Linear(tokens, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, heads, exchanges) for _ in range(depth))
         self.norm = nn.LayerNorm(width)
 
     def forward(

@@ -118,7 +118,9 @@ class GeoNeW(nn.Module):
         self.problem, self.spec, self.columns, self.config = problem, spec, tuple(columns), config
         F, G, P, d = problem.n_components, len(problem.groups), config.partitions, config.width
         terms = problem if config.known else replace(problem, terms=())
-        self.encoder = AnchorTransformer(len(columns), d, config.depth, config.heads)
+        self.encoder = AnchorTransformer(
+            len(columns), d, config.depth, config.heads, config.exchanges
+        )
         self.pooling = ContextPooling(d, (1, config.contexts, 1))
         self.partition = PartitionNetwork(d, config.hidden or d, F, P, config.boundary)
         self.graph = FluxGraph(P, G)
@@ -312,13 +314,14 @@ class GeoNeW(nn.Module):
     # -- parts -----------------------------------------------------------------------------------
 
     def _normalised(self, batch: Batch) -> Float[Tensor, "B N C"]:
-        return (batch.tokens - self.token_mean) / self.token_scale
+        slope = 1 / self.token_scale
+        return torch.addcmul(-self.token_mean * slope, batch.tokens, slope)
 
     def _partitions(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Partitions:
         """Embeddings of partitions and groups: means of node embeddings, weighted by their rows."""
         dtype = encoding.nodes.dtype
-        groups = space.group_rows.sum(2) / batch.live.sum(1).clamp_min(1.0)[:, None]
-        inside = space.trial.mean(2)[..., :-1]
+        groups = sum(space.group_rows.unbind(2)) / batch.live.sum(1).clamp_min(1.0)[:, None]
+        inside = sum(space.components)[..., :-1] / len(space.components)
         rows = torch.cat([inside, groups], dim=-1) * batch.mass[..., None]
         total = rows.sum(1)[..., None] + torch.finfo(torch.float32).tiny
         embedding = (rows.to(dtype).mT @ encoding.nodes) / total.to(dtype)

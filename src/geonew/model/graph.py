@@ -111,11 +111,3 @@ class FluxGraph(nn.Module):
         """Interior block of the weighted graph Laplacian, d0^T diag(w) d0."""
         inner = self.divergence[:, : self.partitions]
         return inner.mT @ (weight[..., None] * inner)
-
-    def to_matrix(self, weight: Float[Tensor, "*B E"]) -> Float[Tensor, "*B V V"]:
-        """Edge weights as a symmetric matrix with zero diagonal."""
-        nodes = self.partitions + self.groups
-        full = weight.new_zeros(*weight.shape[:-1], nodes, nodes)
-        full[..., self.tail, self.head] = weight
-        full[..., self.head, self.tail] = weight
-        return full
