@@ -72,9 +72,15 @@ def write(path: Path, count: int, split: Split, first: int = 0) -> Path:
     return path
 
 
-def data_files(folder: Path) -> Path:
+def data_files(folder: Path, train: int = 8) -> Path:
     """One file of every split."""
-    for split, count in (("train", 8), ("val", 4), ("calibration", 24), ("test", 6), ("ood", 5)):
+    for split, count in (
+        ("train", train),
+        ("val", 4),
+        ("calibration", 24),
+        ("test", 6),
+        ("ood", 5),
+    ):
         write(folder / f"{split}.h5", count, split)
     return folder
 

@@ -35,6 +35,7 @@ from geonew.train.reading import build
 WEIGHTS = "weights/"
 # The flux graph has an edge for every two partitions: more of them than this are no honest model.
 LARGEST_GRAPH = 4096
+_ABOUT = "about_file"  # attribute of a loaded model
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-fem", "pytorch_optimizer")
 
 
@@ -132,7 +133,7 @@ def save_model(
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> nn.Module:
-    """The model of a file, ready to predict."""
+    """The model of a file, ready to predict; :func:`about_model` tells what the file says."""
     return read_model(path, device)[0]
 
 
@@ -146,7 +147,23 @@ def read_model(path: str | Path, device: str | torch.device = "cpu") -> tuple[nn
     dtypes = {t.dtype for t in weights.values() if t.is_floating_point()}
     model.to(next(iter(dtypes)) if len(dtypes) == 1 else torch.float32)
     model.load_state_dict(weights)
+    setattr(model, _ABOUT, about)
     return model.to(device).eval(), about
+
+
+def about_model(model: nn.Module) -> ModelFile:
+    """What the file of a loaded model says: ranges of its training, calibration, versions."""
+    about = getattr(model, _ABOUT, None)
+    if not isinstance(about, ModelFile):
+        raise CheckpointError("the model was not read from a file", "use load_model")
+    return about
+
+
+def add_extra(path: str | Path, name: str, value: Mapping[str, Any]) -> None:
+    """Add plain data to what a file says about its model; nothing else in it changes."""
+    tensors, document = read_container(path)
+    ModelFile.from_plain(document, path)  # a file of something else is refused
+    write_container(path, tensors, {**document, "extra": {**document["extra"], name: dict(value)}})
 
 
 def weights_of(tensors: Mapping[str, Tensor], prefix: str = WEIGHTS) -> dict[str, Tensor]:

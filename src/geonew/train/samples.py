@@ -32,6 +32,7 @@ from geonew.errors import ConfigError, DataError, GeoNeWError
 from geonew.features import FeatureSpec
 from geonew.model.sample import Sample, prepare
 from geonew.problem import Problem
+from geonew.train.descriptor import Reference
 from geonew.train.metrics import without_means
 
 # A field smaller than this part of its reference value vanishes in the whole training data.
@@ -240,7 +241,8 @@ def sample_sizes(samples: Sequence[Sample]) -> Int[ndarray, "n"]:
 def training_ranges(samples: Sequence[Sample]) -> dict[str, Any]:
     """What the training data cover, as plain data: a prediction outside is an extrapolation.
 
-    Least and greatest value of size, extent and parameters, and quantiles of every token column.
+    Least and greatest value of size, extent and parameters, quantiles of every token column, and
+    the distribution of the geometries' descriptors.
     """
     problem = samples[0].problem
     tokens = np.concatenate([s.tokens for s in samples])
@@ -260,6 +262,7 @@ def training_ranges(samples: Sequence[Sample]) -> dict[str, Any]:
         "load": span(np.array([np.abs(s.load.sum(axis=0)).max() for s in samples])),
         "parameters": [span(column) for column in np.stack([s.parameters for s in samples]).T],
         "tokens": dict(zip(samples[0].columns, quantiles.tolist(), strict=True)),
+        "geometry": Reference.fit(samples).to_plain(),
     }
 
 
