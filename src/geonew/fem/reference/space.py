@@ -26,6 +26,7 @@ import skfem
 from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.sparse import coo_matrix, csr_matrix
+from scipy.spatial import KDTree
 from skfem.quadrature import get_quadrature
 from skfem.refdom import RefLine, RefTet, RefTri
 
@@ -48,6 +49,10 @@ DATA_DEGREE = 4
 
 # A point is inside a cell up to this (negative) barycentric coordinate.
 OUTSIDE = -1e-9
+# Cells whose middle is nearest to a point are searched first; flat cells may need more of them, and
+# the last resort is all. Points are searched for in parts with at most so many pairs.
+NEAREST_CELLS = (16, 256)
+LARGEST_SEARCH = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -295,21 +300,33 @@ class LagrangeSpace:
         return np.einsum("km,mk...->m...", phi, coefficients[self.cell_nodes[cells]])
 
     def _locate(self, points: ndarray) -> tuple[ndarray, ndarray]:
-        kind = skfem.MeshTri if self.mesh.dim == 2 else skfem.MeshTet
-        finder = kind(self.mesh.points.T.copy(), self.mesh.cells.T.copy()).element_finder()
-        try:
-            cells = finder(*points.T)
-        except ValueError:
-            cells = np.zeros(len(points), dtype=np.int64)  # the check below says how many are out
-        local = np.einsum(
-            "mra,ma->mr", self.inverse[cells], points - self.mesh.points[self.mesh.cells[cells, 0]]
+        """The cell each point lies deepest in, among ever more of the nearest, and its local
+        coordinates there.
+        """
+        tree = KDTree(self.mesh.points[self.mesh.cells].mean(axis=1))
+        cells = np.zeros(len(points), dtype=np.int64)
+        local = np.zeros_like(points)
+        lost = np.arange(len(points))
+        for count in (*NEAREST_CELLS, self.mesh.n_cells):
+            for part in np.array_split(lost, 1 + len(lost) * count // LARGEST_SEARCH):
+                near = tree.query(points[part], min(count, self.mesh.n_cells))[1]
+                near = np.reshape(near, (len(part), -1))
+                offset = points[part][:, None] - self.mesh.points[self.mesh.cells[near, 0]]
+                xi = np.einsum("mkra,mka->mkr", self.inverse[near], offset)
+                deepest = _depth(xi).argmax(axis=1)[:, None]
+                cells[part] = np.take_along_axis(near, deepest, axis=1)[:, 0]
+                local[part] = np.take_along_axis(xi, deepest[..., None], axis=1)[:, 0]
+            lost = lost[_depth(local[lost]) < OUTSIDE]
+            if not lost.size:
+                return cells, local
+        raise MeshError(
+            f"{len(lost)} of the {len(points)} points lie outside the mesh, for instance "
+            f"{points[lost[0]]}",
+            "evaluate only inside the domain; points on a curved boundary may lie outside the "
+            "polygon that stands for it",
         )
-        inside = (local.min(axis=1) >= OUTSIDE) & (local.sum(axis=1) <= 1 - OUTSIDE)
-        if not inside.all():
-            first = points[~inside][0]
-            raise MeshError(
-                f"some of the {len(points)} points lie outside the mesh, for instance {first}",
-                "evaluate only inside the domain; points on a curved boundary may lie outside "
-                "the polygon that stands for it",
-            )
-        return cells, local
+
+
+def _depth(xi: ndarray) -> ndarray:
+    """Smallest barycentric coordinate, negative outside of the cell."""
+    return np.minimum(xi.min(axis=-1), 1 - xi.sum(axis=-1))
