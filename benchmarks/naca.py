@@ -24,7 +24,7 @@ from time import process_time
 import numpy as np
 
 from geonew.data.euler import Airfoil, c_grid
-from geonew.data.euler.measures import forces, shocks
+from geonew.data.euler.measures import forces, shocks, sonic_ends
 from geonew.data.euler.solver import FreeStream, solve_euler
 from geonew.data.families.naca import NacaEuler, nested
 from geonew.errors import SolverError
@@ -36,8 +36,10 @@ SPLITS = ("train", "ood")
 def published_case(refinement: int) -> dict[str, float | None]:
     solution = solve_euler(nested(c_grid(Airfoil.naca0012(), refinement)), FreeStream(0.8, 1.25))
     force, (lower, upper) = forces(solution), shocks(solution)
+    ends = sonic_ends(solution)
     return {
         "lift": force.lift, "drag": force.drag, "lower_shock": lower, "upper_shock": upper,
+        "lower_sonic_end": ends[0], "upper_sonic_end": ends[1],
         "residual": solution.fall, "newton_steps": solution.steps, "seconds": solution.seconds,
     }  # fmt: skip
 

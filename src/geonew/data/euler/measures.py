@@ -8,6 +8,7 @@ are neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,15 +82,45 @@ def pressure_coefficient(
 
 
 def shocks(solution: EulerSolution) -> tuple[float | None, float | None]:
-    """Where the flow on the lower and on the upper side turns subsonic through a shock, in chords.
+    r"""Where the shock on the lower and on the upper side stands, in chords; none without one.
 
-    The place where the pressure passes the sonic one on its way up; none without supersonic flow.
+    The middle of the jump: where the pressure on the surface, on its way up, passes the mean of the
+    lowest one ahead of it and of that behind a normal shock there (Rankine-Hugoniot),
+    :math:`p_2 / p_1 = 1 + \tfrac{2 \gamma}{\gamma + 1} (M_1^2 - 1)`, :math:`M_1` from
+    :math:`p_1` without loss of total pressure.
     """
+    return _along_sides(solution, _middle_of_jump)
+
+
+def sonic_ends(solution: EulerSolution) -> tuple[float | None, float | None]:
+    """Where the flow on the lower and on the upper side turns subsonic, in chords.
+
+    The place where the pressure passes the sonic one on its way up, behind the middle of a shock.
+    """
+    return _along_sides(solution, lambda p: _SONIC)
+
+
+# Pressure over the total one where the flow is sonic.
+_SONIC = (2 / (GAMMA + 1)) ** (GAMMA / (GAMMA - 1))
+
+
+def _middle_of_jump(p: ndarray) -> float:
+    """Mean pressure of a normal shock from the lowest pressure, both over the total one."""
+    low = float(p.min())
+    mach2 = (low ** ((1 - GAMMA) / GAMMA) - 1) * 2 / (GAMMA - 1)
+    return low * (1 + GAMMA / (GAMMA + 1) * (mach2 - 1))
+
+
+def _along_sides(
+    solution: EulerSolution, level: Callable[[ndarray], float]
+) -> tuple[float | None, float | None]:
     x, c = pressure_coefficient(solution)
     mach, half = solution.stream.mach, len(x) // 2
-    ratio = (2 + (GAMMA - 1) * mach**2) / (GAMMA + 1)
-    sonic = (ratio ** (GAMMA / (GAMMA - 1)) - 1) * 2 / (GAMMA * mach**2)
-    return _crossing(x[:half][::-1], c[:half][::-1], sonic), _crossing(x[half:], c[half:], sonic)
+    total = (1 + (GAMMA - 1) / 2 * mach**2) ** (GAMMA / (GAMMA - 1))
+    p = (1 + GAMMA / 2 * mach**2 * c) / total
+    sides = (x[:half][::-1], p[:half][::-1]), (x[half:], p[half:])
+    lower, upper = (_crossing(x, p, level(p)) if p.min() < _SONIC else None for x, p in sides)
+    return lower, upper
 
 
 def _crossing(x: ndarray, c: ndarray, level: float) -> float | None:
