@@ -25,11 +25,11 @@ SIDES = {
 }
 
 
-def record(number: int, split: Split = "train") -> Record:
+def record(number: int, split: Split = "train", fineness: int = 1) -> Record:
     """One solved flow; out of distribution the box is longer."""
     generator = np.random.default_rng([number, ord(split[0])])
     width = float(generator.uniform(1.5, 2.0) if split == "ood" else generator.uniform(0.8, 1.2))
-    skew, cells = float(generator.uniform(-0.5, 0.5)), int(generator.integers(5, 8))
+    skew, cells = float(generator.uniform(-0.5, 0.5)), fineness * int(generator.integers(5, 8))
     points, triangles = grid([np.linspace(0, width, cells + 1), np.linspace(0, 1, cells + 1)])
     labels = {**SIDES, "outlet": lambda x: x[:, 0] > width - 1e-9}
     mesh = build(points, triangles, labels)
@@ -62,12 +62,12 @@ def record(number: int, split: Split = "train") -> Record:
     )
 
 
-def write(path: Path, count: int, split: Split, first: int = 0) -> Path:
+def write(path: Path, count: int, split: Split, first: int = 0, fineness: int = 1) -> Path:
     """A data file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with Writer(path, Header("boxes", split, PROBLEM)) as writer:
         for number in range(first, first + count):
-            writer.append(pack(record(number, split)))
+            writer.append(pack(record(number, split, fineness)))
         writer.commit()
     return path
 

@@ -23,7 +23,7 @@ LEADING = ("known+learned", "learned", "inducing", "transolver", "linear")
 # A law that is learned as a whole starts at full strength, one that closes known terms small.
 FULL_STRENGTH = 1.0
 # Settings of Geo-NeW that its encoder alone, with a linear head, has as well.
-_OF_ENCODER = ("heads", "anchors")
+_OF_ENCODER = ("heads", "anchors", "exchanges")
 _GRIDS = {
     "pipe": {"rows": PIPE_CELLS[0] + 1, "cols": PIPE_CELLS[1] + 1},
     "naca": {
