@@ -32,53 +32,126 @@ def test_holed_poisson_is_reproduced(sample):
     assert np.abs(solution.values - data["u"][:, sample]).max() < 1e-6
 
 
+# -- skewed cavity; see docs/data/skewed-cavity.md -------------------------------------------------
+
+# Every tenth sample: chosen before any was solved, neither by angle nor by outcome.
+SAMPLES = range(0, 100, 10)
 # Lines of their 100 x 100 grid that carry our mesh: all near the walls, every third inside.
 NEAR = [0, 1, 2, 3, 4, 6, 8, 10, 12, *range(15, 50, 3)]
 LINES = np.array(NEAR + [99 - k for k in reversed(NEAR)])
+# Cells from the walls to what is called the core.
+CORE = 20
+# A stored field whose momentum is out of balance by more than this in the core is not steady.
+STEADY = 5e-3
 
 
-def cavity(params) -> tuple[Mesh, float]:
-    lx, ly, angle = params
-    reference, cells = grid([LINES / 99.0] * 2)  # node (i, j) has number i len(LINES) + j
-    x = lx * reference[:, 0] + ly * np.cos(angle) * reference[:, 1]
-    points = np.stack([x, ly * np.sin(angle) * reference[:, 1]], axis=1)
-    height = ly * np.sin(angle)
-    labels = {"lid": lambda m: m[:, 1] > height - 1e-9, "wall": lambda m: m[:, 1] > -1.0}
-    return build(points, cells, labels), height
+class Stored:
+    """A stored sample: parallelogram, viscosity, and nodal u, v, p by column and row."""
 
+    def __init__(self, sample):
+        data = load("skewed_cavity.npz")
+        self.lx, self.ly, self.angle = data["train_params"][sample]
+        self.height = self.ly * np.sin(self.angle)
+        self.viscosity = max(self.lx, self.ly) / 400
+        i, j = np.rint(99 * data["ref_xy"]).astype(int).T
+        self.fields = np.empty((100, 100, 3))
+        self.fields[i, j] = data["train_uvp"][sample]
 
-# Chosen for their angles, 1.32, 2.18 and 1.57, among those that agree: of the first 30 samples 14
-# do in u, v and p alike. The others are off by 2 to 3 % in p or, in strongly skewed cavities,
-# by 2 to 6 % in v; the one of these solved on their own 100 x 100 grid stayed there (7 %).
-@pytest.mark.parametrize("sample", [11, 15, 20])
-def test_skewed_cavity_within_two_percent(sample):
-    data = load("skewed_cavity.npz")
-    params = data["train_params"][sample]
-    mesh, height = cavity(params)
+    def place(self, reference):
+        """Points of the parallelogram from those of the unit square."""
+        x = self.lx * reference[..., 0] + self.ly * np.cos(self.angle) * reference[..., 1]
+        return np.stack([x, self.height * reference[..., 1]], axis=-1)
 
-    def leak(x):
-        """Their nodal wall values, 1 at the lid and 0 at the next node, taken as linear between.
+    @property
+    def nodes(self):
+        i, j = np.mgrid[0:100, 0:100] / 99.0
+        return self.place(np.stack([i, j], axis=-1))
 
-        The leak through it, half a grid cell, moves the whole flow by some percent. Sample 0: off
-        by 3 % in u and 5 % in v without it, on their grid; by 0.6 and 1.5 % with it, on this mesh.
+    def solve(self, lines):
+        reference, cells = grid([lines / 99.0] * 2)
+        labels = {"lid": lambda m: m[:, 1] > self.height - 1e-9, "wall": lambda m: m[:, 1] > -1.0}
+        mesh: Mesh = build(self.place(reference), cells, labels)
+
+        def leak(x):
+            """Nodal wall values, 1 at the lid and 0 at the next node, linear between."""
+            ramp = np.maximum(0.0, 1 - 99 * (1 - x[:, 1] / self.height))
+            return np.stack([ramp, 0 * ramp], axis=1)
+
+        flow = solve_navier_stokes(
+            mesh, viscosity=self.viscosity, velocity={"lid": (1.0, 0.0), "wall": leak}
+        )
+        u, p = flow.evaluate(self.nodes.reshape(-1, 2))
+        return np.concatenate([u, p[:, None]], axis=1).reshape(100, 100, 3)
+
+    def errors(self, ours):
+        """Relative errors of u, v, and of p farther than 0.05 from the ends of the lid."""
+        corners = self.place(np.array([[0.0, 1.0], [1.0, 1.0]]))
+        distance = np.linalg.norm(self.nodes[:, :, None] - corners, axis=-1).min(axis=-1)
+        far = distance > 0.05
+        p, q = ours[far, 2], self.fields[far, 2]
+        pairs = [(ours[..., k], self.fields[..., k]) for k in range(2)]
+        pairs.append((p - p.mean(), q - q.mean()))
+        return np.array([np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in pairs])
+
+    def imbalance(self, fields):
+        """Steady momentum of nodal fields, tested with the bilinear hats of the core's nodes, over
+        its convective part.
         """
-        return np.stack([np.maximum(0.0, 1 - 99 * (1 - x[:, 1] / height)), 0 * x[:, 0]], axis=1)
+        J = np.stack([self.place(np.eye(2)[k]) for k in range(2)], axis=1) / 99
+        inverse, weight = np.linalg.inv(J), np.linalg.det(J) / 4
+        convection, total = np.zeros((100, 100, 2)), np.zeros((100, 100, 2))
+        corners = [(0, 0), (1, 0), (0, 1), (1, 1)]
+        local = np.stack([fields[i : 99 + i, j : 99 + j] for i, j in corners], axis=2)
+        for x, y in 0.5 + np.array(corners) / np.sqrt(3) - 0.5 / np.sqrt(3):  # Gauss points
+            N = np.array([(1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y])
+            D = np.array([[y - 1, x - 1], [1 - y, -x], [-y, 1 - x], [y, x]]) @ inverse
+            u, gradient = N @ local[..., :2], np.einsum("kb,ijka->ijab", D, local[..., :2])
+            inertia = np.einsum("ijab,ijb->ija", gradient, u)
+            p = local[..., 2] @ N
+            for k, (i, j) in enumerate(corners):
+                at = np.s_[i : 99 + i, j : 99 + j]
+                convection[at] += weight * N[k] * inertia
+                stress = self.viscosity * gradient @ D[k] - p[..., None] * D[k]
+                total[at] += weight * (N[k] * inertia + stress)
+        core = np.s_[CORE:-CORE, CORE:-CORE]
+        return np.linalg.norm(total[core]) / np.linalg.norm(convection[core])
 
-    flow = solve_navier_stokes(
-        mesh, viscosity=max(params[0], params[1]) / 400, velocity={"lid": (1.0, 0.0), "wall": leak}
-    )
-    i, j = np.rint(99 * data["ref_xy"]).astype(int).T
-    order = np.empty((100, 100), dtype=int)
-    order[i, j] = np.arange(10000)
-    theirs = data["train_uvp"][sample][order[np.ix_(LINES, LINES)].ravel()].astype(np.float64)
+    def entering(self, cells):
+        """What enters through the wall at the left end of the lid, by the stored velocity on the
+        inner sides of the parallelogram of so many cells there, over half a cell's height.
+        """
+        below = np.trapezoid(self.fields[: cells + 1, 99 - cells, 1]) * self.lx / 99
+        u, v = np.moveaxis(self.fields[cells, 99 - cells :, :2], -1, 0)
+        beside = np.trapezoid(u * np.sin(self.angle) - v * np.cos(self.angle)) * self.ly / 99
+        return (beside - below) / (0.5 * self.height / 99)
 
-    def relative(a, b):
-        return np.linalg.norm(a - b) / np.linalg.norm(b)
 
-    assert relative(flow.velocity[:, 0], theirs[:, 0]) < 0.02
-    assert relative(flow.velocity[:, 1], theirs[:, 1]) < 0.02
-    corners = [[params[1] * np.cos(params[2]) + s * params[0], height] for s in (0, 1)]
-    distance = np.linalg.norm(mesh.points[:, None] - np.array(corners), axis=2).min(axis=1)
-    far = distance > 0.05
-    p, q = flow.pressure[far], theirs[far, 2]
-    assert relative(p - p.mean(), q - q.mean()) < 0.02
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_fluid_leaks_in_under_the_lid_as_linear_wall_values_let_it(sample):
+    """Half a cell, seen 20 and 40 cells away in the stored velocity: so the ramp in `leak`."""
+    stored = Stored(sample)
+    assert stored.entering(20) == pytest.approx(1.0, abs=0.02)
+    assert stored.entering(40) == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_skewed_cavity_is_reproduced(sample):
+    """Within 2 % where the stored field is steady; else, by more only as far as it is not."""
+    stored = Stored(sample)
+    errors, imbalance = stored.errors(stored.solve(LINES)), stored.imbalance(stored.fields)
+    if imbalance < STEADY:
+        assert (errors < 0.02).all()
+    else:
+        assert (errors < 0.02 + 3 * (imbalance - STEADY)).all()
+
+
+def test_most_samples_are_steady():
+    assert sum(Stored(k).imbalance(Stored(k).fields) < STEADY for k in SAMPLES) == 7
+
+
+@pytest.mark.slow
+def test_an_unsteady_sample_is_told_from_the_error_of_a_grid():
+    """Sample 10: stored, 1.6 % out of balance; our flow on the same grid ten times less."""
+    stored = Stored(10)
+    assert stored.imbalance(stored.fields) > 0.015
+    assert stored.imbalance(stored.solve(np.arange(100))) < 0.0015
