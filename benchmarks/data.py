@@ -5,8 +5,8 @@
 
 Per sample and field, in percent of the field's Euclidean norm over the stored nodes:
 
-* ``twice_finer``: the stored truth against the same method on a mesh twice finer, which is twice
-  closer to the curves too;
+* ``twice_finer``: the stored truth (``--level medium``: of the next level) against the same method
+  on a mesh twice finer, which is twice closer to the curves too;
 * ``high_order`` (``--high-order K``: the first K samples of a split, 2D): against NGSolve on that
   mesh, P4 for Poisson, P3 for elasticity, P3/P2 for flows, on the same geometry; nodes at which a
   mean is stored are left out.
@@ -32,7 +32,9 @@ from geonew.data.families.truth import corner_nodes, curves_of, finer
 from geonew.fem.derived import lame
 from geonew.shape import Shape
 
-BEGIN, END = "<!-- measured -->", "<!-- end -->"
+# Marks of the measured tables in a card, by level.
+BEGIN = {"coarse": "<!-- measured -->", "medium": "<!-- measured medium -->"}
+END = "<!-- end -->"
 
 
 def relative(values, exact, keep=None):
@@ -45,13 +47,13 @@ def relative(values, exact, keep=None):
     ]
 
 
-def measure(made, split, seed, high_order):
+def measure(made, split, seed, high_order, level):
     generator = np.random.default_rng([seed, 2024])
     before = time.process_time()
     case = made.draw(split, generator)
-    record = made.solve(case, "coarse")
+    record = made.solve(case, level)
     seconds = time.process_time() - before
-    reference = made.solve(case, "coarse", times=2)
+    reference = made.solve(case, level, times=2)
     row = {
         "split": split,
         "nodes": record.mesh.n_nodes,
@@ -265,9 +267,10 @@ def table(result):
 
 def fill(path, result):
     """Write the table between the marks of a data card."""
-    head, rest = path.read_text(encoding="utf-8").split(BEGIN)
-    tail = rest.split(END)[1]
-    path.write_text(f"{head}{BEGIN}\n\n{table(result)}\n\n{END}{tail}", encoding="utf-8")
+    begin = BEGIN[result.get("level", "coarse")]
+    head, rest = path.read_text(encoding="utf-8").split(begin)
+    _, tail = rest.split(END, 1)
+    path.write_text(f"{head}{begin}\n\n{table(result)}\n\n{END}{tail}", encoding="utf-8")
 
 
 def gallery(made, path):
@@ -307,6 +310,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=3, help="per split")
     parser.add_argument("--high-order", type=int, default=0, help="of these, with NGSolve")
     parser.add_argument("--splits", default="train,ood")
+    parser.add_argument("--level", choices=list(BEGIN), default="coarse")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path, help="draw twelve samples")
     parser.add_argument("--card", type=Path, help="write the figures into this data card")
@@ -322,11 +326,12 @@ def main() -> None:
         return
     made.solve(made.draw("train", np.random.default_rng(0)), "coarse")  # imports and caches
     rows = [
-        measure(made, split, k, k < arguments.high_order)
+        measure(made, split, k, k < arguments.high_order, arguments.level)
         for split in arguments.splits.split(",")
         for k in range(arguments.samples)
     ]
-    result = {"family": made.name, "summary": summary(rows), "samples": rows}
+    result = {"family": made.name, "level": arguments.level}
+    result |= {"summary": summary(rows), "samples": rows}
     text = json.dumps(result, indent=1)
     if arguments.json:
         arguments.json.write_text(text + "\n", encoding="utf-8")

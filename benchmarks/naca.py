@@ -1,6 +1,7 @@
 """Accuracy and cost of the Euler solver behind the family ``naca``.
 
-    python benchmarks/naca.py --json out/naca.json [--samples 6] [--grids 1 2 4]
+    python benchmarks/naca.py --json results/benchmarks/naca.json docs/data/naca.json \\
+        [--samples 6] [--grids 1 2 4]
 
 One thread, seconds of processor time. NACA 0012 at Mach 0.8 and 1.25 degrees over the given grids
 (multiples of 110 x 25 cells): lift, drag, shocks, residual, seconds. Then samples of the splits
@@ -70,18 +71,20 @@ def samples(split, count: int) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="accuracy and cost of the family naca")
-    parser.add_argument("--json", type=Path, default=Path("out/naca.json"))
+    parser.add_argument("--json", type=Path, nargs="+", default=[Path("out/naca.json")])
     parser.add_argument("--samples", type=int, default=6)
     parser.add_argument("--grids", type=int, nargs="+", default=[1, 2, 4])
     options = parser.parse_args()
     published_case(1)  # compiles
     report = {
+        "family": "naca",
         "naca0012": {f"{110 * k}x{25 * k}": published_case(k) for k in options.grids},
         **{split: samples(split, options.samples) for split in SPLITS},
         "budgets": BUDGETS,
     }
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(report, indent=2) + "\n")
+    for path in options.json:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(report, indent=2))
 
 
