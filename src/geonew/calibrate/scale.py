@@ -1,14 +1,15 @@
 r"""Where errors are large and where small, before any of them is known: the scale of a band.
 
-.. math:: \sigma_f(x) = \sigma_f \; \frac{\eta + t}{1 + t} \; \sqrt{1 + s^2}, \qquad
+.. math:: \sigma_f(x) = \sigma_f \; \frac{\eta + t}{1 + t} \; (1 + \log(1 + s)), \qquad
           t = \frac{d_f(x)}{\delta\, l},
 
 sigma_f the field's deviation in training, d_f the distance to its Dirichlet part, l the size of the
 domain, s the distance of the geometry from the training data
 (:mod:`geonew.train.descriptor`). Errors grow away from prescribed values and with unfamiliar
-shapes. At prescribed nodes the scale is eta times that inside; a model that meets its data exactly
-has no error there, and no band. For one that does not, errors near the boundary are as large as
-elsewhere: eta = 1.
+shapes; by the logarithm, since a number that is constant in training has no unit of its own, and s
+may be as large as it likes. At prescribed nodes the scale is eta times that inside; a model that
+meets its data exactly has no error there, and no band. For one that does not, errors near the
+boundary are as large as elsewhere: eta = 1.
 
 A conformal band is valid for any scale that is fixed before calibration; a better one makes it
 narrower where it can be. Anything from (sample, distance) to positive numbers on nodes and
@@ -72,7 +73,7 @@ class BoundaryScale:
         """Sigma of every node and component."""
         # log(d/l) is -FAR on prescribed nodes and +FAR where nothing is prescribed.
         t = np.exp(np.clip(sample.log_distance, -50.0, 50.0)) / self.reach
-        return deviations * (self.floor + t) / (1 + t) * np.sqrt(1 + distance**2)
+        return deviations * (self.floor + t) / (1 + t) * (1 + np.log1p(distance))
 
     def to_plain(self) -> dict[str, Any]:
         """Its numbers."""

@@ -2,9 +2,10 @@
 
     samples --collate, forward--> fields in the user's axes and units, certificates where there are
 
-Deterministic: the model is in evaluation mode, anchors are the samples' farthest points, batches
-are formed by size, and a sample's fields do not depend on its batch mates. Our model's prescribed
-values are written last, as for a user; a baseline's fields are what its network gives.
+Deterministic: the model is in evaluation mode, anchors are the samples' farthest points, domains of
+similar measure go together, and a sample's fields do not depend on its batch mates. Our model
+predicts as it does for a user, prescribed values written last; a baseline's fields are what its
+network gives.
 """
 
 from __future__ import annotations
@@ -14,16 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import nn
 
 from geonew.model.certificate import Certificate, PhysicalBalance, physical_balance
-from geonew.model.geonew import Output
-from geonew.model.prediction import assemble_predictions
+from geonew.model.geonew import GeoNeW
 from geonew.model.sample import Sample, to_lab
 from geonew.train.models import FieldModel
-from geonew.train.samples import sample_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +41,11 @@ class Predicted:
     converged: bool
     physical: PhysicalBalance
     certificate: Certificate | None = None
+
+
+def by_measure(samples: Sequence[Sample]) -> Int[ndarray, "n"]:
+    """Numbers of the samples, the smallest domain first."""
+    return np.argsort([float(s.mass.sum()) for s in samples], kind="stable")
 
 
 @torch.no_grad()
@@ -65,7 +69,7 @@ def predict_all(
     model.eval()
     made: dict[int, Predicted] = {}
     try:
-        order = np.argsort(sample_sizes(samples), kind="stable")
+        order = by_measure(samples)
         for first in range(0, len(order), batch):
             mine = order[first : first + batch]
             made |= dict(
@@ -79,10 +83,7 @@ def predict_all(
 
 
 def _predict(model: FieldModel, samples: list[Sample]) -> list[Predicted]:
-    together = model.collate(samples)
-    assert isinstance(model, nn.Module)
-    output = model(together)
-    if isinstance(output, Output):
+    if isinstance(model, GeoNeW):
         return [
             Predicted(
                 fields=one.components,
@@ -90,8 +91,10 @@ def _predict(model: FieldModel, samples: list[Sample]) -> list[Predicted]:
                 physical=one.certificate.physical,
                 certificate=one.certificate,
             )
-            for one in assemble_predictions(output, together)
+            for one in model.predict_samples(samples)
         ]
+    assert isinstance(model, nn.Module)
+    output = model(model.collate(samples))
     values = output.fields.double().cpu().numpy()
     result = []
     for row, sample in enumerate(samples):

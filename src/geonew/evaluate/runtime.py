@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from geonew.data.record import Record
+from geonew.evaluate.predictions import by_measure
 from geonew.evaluate.testset import TestSet
 from geonew.model.batch import Batch
 from geonew.model.geonew import GeoNeW
@@ -64,8 +65,9 @@ def measure_runtime(model: nn.Module, tested: TestSet, batch: int = 8) -> Runtim
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device
-    chosen = list(tested.samples[: batch * TIMED_BATCHES])
-    parts = [chosen[first : first + batch] for first in range(0, len(chosen), batch)]
+    first = tested.samples[: batch * TIMED_BATCHES]
+    chosen = [first[k] for k in by_measure(first)]  # batches as predictions have them
+    parts = [chosen[k : k + batch] for k in range(0, len(chosen), batch)]
     parts = [p for p in parts if len(p) == batch] or parts[:1]
     clock = _clock(device)
     laps: dict[str, list[float]] = {}
