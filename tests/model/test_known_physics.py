@@ -20,6 +20,7 @@ from skfem.helpers import ddot, div, dot, grad, sym_grad
 from geonew.fem import forms
 from geonew.fem.forms import register_form
 from geonew.mesh import Mesh
+from geonew.model.backbone import Backbone
 from geonew.model.prediction import Prediction
 from geonew.model.sample import prepare
 from geonew.problem import (
@@ -333,7 +334,7 @@ def stokes_matrix(reference: Reference, viscosity: float, delta: float) -> Any:
 
 def stabilisation(mesh: Mesh, viscosity: float) -> float:
     """theta H^2 / nu with theta at its start and one partition per node."""
-    theta = float(torch.sigmoid(torch.tensor(-2.4, dtype=torch.float64)))
+    theta = float(torch.sigmoid(torch.tensor(Backbone.THETA_START, dtype=torch.float64)))
     return theta * (mesh.volume / mesh.n_nodes) ** (2 / mesh.dim) / viscosity
 
 

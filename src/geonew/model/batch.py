@@ -24,6 +24,7 @@ from torch import Tensor
 
 from geonew.model.anchors import mass_weighted_draw
 from geonew.model.sample import FAR, Sample
+from geonew.model.windows import window_centres
 
 _NUMPY: dict[torch.dtype, type] = {torch.float32: np.float32, torch.float64: np.float64}
 
@@ -80,6 +81,7 @@ class Batch:
         operators: fine matrices, in the order of ``Sample.matrices``.
         anchors: nodes that serve as anchors in each block.
         anchor_exists: which of them exist; none means all do.
+        points, centres: nodes and window centres in reference lengths; none for a single window.
         target: the solution over the reference values, where known.
         samples: what the batch was made of.
 
@@ -99,6 +101,8 @@ class Batch:
     operators: tuple[SparseOperator, ...]
     anchors: Int[Tensor, "B L M"]
     anchor_exists: Bool[Tensor, "B 1 1 M"] | None = None
+    points: Float[Tensor, "B N d"] | None = None
+    centres: Float[Tensor, "B K d"] | None = None
     target: Float[Tensor, "B N F"] | None = None
     samples: tuple[Sample, ...] = ()
 
@@ -148,6 +152,7 @@ def collate(
     dtype: torch.dtype = torch.float32,
     draw: tuple[int, int, Sequence[int]] | None = None,
     operators: bool = True,
+    windows: int = 1,
 ) -> Batch:
     """Put samples side by side.
 
@@ -159,6 +164,7 @@ def collate(
         draw: (seed, epoch, number of each sample) for random anchors; none takes the samples'
             farthest points.
         operators: whether the fine matrices are wanted.
+        windows: windows of every sample; see :mod:`geonew.model.windows`.
 
     """
     n = max(s.n_nodes for s in samples)
@@ -191,6 +197,12 @@ def collate(
             np.stack([np.pad(c, ((0, 0), (0, width - c.shape[1]))) for c in chosen])
         ),
         anchor_exists=None if exists.all() else torch.from_numpy(exists)[:, None, None],
+        points=padded("points") if windows > 1 else None,
+        centres=torch.from_numpy(
+            np.stack([window_centres(s.points, s.mass, s.anchors[:windows]) for s in samples])
+        )
+        if windows > 1
+        else None,
         target=None if any(t is None for t in targets) else padded("target"),
         samples=tuple(samples),
     )

@@ -15,6 +15,7 @@ backbone) the modules say why.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, overload
@@ -43,6 +44,7 @@ from geonew.model.newton import Solution, Status, solve
 from geonew.model.prediction import Prediction, assemble_predictions
 from geonew.model.sample import Sample, check_columns, prepare
 from geonew.model.space import PartitionNetwork, ReducedSpace
+from geonew.model.windows import window_count, window_weights
 from geonew.problem import BoundaryData, Problem
 from geonew.problem.values import Value
 
@@ -59,6 +61,7 @@ class Encoding:
     flux_context: Float[Tensor, "B c d"]
     source_context: Float[Tensor, "B _ d"]
     anchor_exists: Bool[Tensor, "B 1 1 M"] | None = None
+    centres: Float[Tensor, "B K dim"] | None = None  # of the windows
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +108,7 @@ class GeoNeW(nn.Module):
 
     token_mean: Float[Tensor, "C"]
     token_scale: Float[Tensor, "C"]
+    largest: Float[Tensor, ""]
 
     def __init__(
         self,
@@ -136,6 +140,8 @@ class GeoNeW(nn.Module):
             nn.init.zeros_(self.source.bias)
         self.register_buffer("token_mean", torch.zeros(len(columns)))
         self.register_buffer("token_scale", torch.ones(len(columns)))
+        self.register_buffer("largest", torch.tensor(torch.inf))  # volume of a training sample
+        self._graphs: dict[int, FluxGraph] = {}
 
     # -- the arrows of the pipeline ----------------------------------------------------------------
 
@@ -143,11 +149,13 @@ class GeoNeW(nn.Module):
         """Tokens -> node embeddings and contexts."""
         nodes, memory = self.encoder(self._normalised(batch), batch.anchors, batch.anchor_exists)
         contexts = self.pooling(nodes, batch.log_mass)
-        return Encoding(nodes, memory, *contexts, anchor_exists=batch.anchor_exists)
+        return Encoding(
+            nodes, memory, *contexts, anchor_exists=batch.anchor_exists, centres=batch.centres
+        )
 
     def reduce(self, encoding: Encoding, batch: Batch) -> ReducedSpace:
         """Embeddings -> reduced space."""
-        return self.partition(encoding.nodes, encoding.context, batch)
+        return self.partition(encoding.nodes, encoding.context, batch, _windows(encoding, batch))
 
     def balance(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Balance:
         """Reduced space -> balance law."""
@@ -160,7 +168,7 @@ class GeoNeW(nn.Module):
         if self.law is not None:
             flux = self.law.condition(encoding.flux_context, partitions, linear)
         convection = self._convection(space, batch)
-        return assemble_balance(linear, flux, self.graph, batch.group_value, convection)
+        return assemble_balance(linear, flux, partitions.graph, batch.group_value, convection)
 
     def forward(
         self,
@@ -284,32 +292,55 @@ class GeoNeW(nn.Module):
         was_training = self.training
         self.eval()
         try:
-            result: list[Prediction] = []
-            for first in range(0, len(samples), self.PREDICT_BATCH):
-                batch = self.collate(samples[first : first + self.PREDICT_BATCH])
-                result.extend(assemble_predictions(self(batch), batch))
-            return result
+            result: dict[int, Prediction] = {}
+            count = [self.windows(s) for s in samples]
+            for windows in sorted(set(count)):  # so that batch mates do not matter
+                alike = [k for k, own in enumerate(count) if own == windows]
+                for first in range(0, len(alike), self.PREDICT_BATCH):
+                    chosen = alike[first : first + self.PREDICT_BATCH]
+                    batch = self.collate([samples[k] for k in chosen])
+                    made = assemble_predictions(self(batch), batch)
+                    result.update(zip(chosen, made, strict=True))
+            return [result[k] for k in range(len(samples))]
         finally:
             self.train(was_training)
 
     def collate(
         self, samples: Sequence[Sample], draw: tuple[int, int, Sequence[int]] | None = None
     ) -> Batch:
-        """A batch for this model, on its device; ``draw`` as in :mod:`geonew.model.batch`."""
+        """A batch for this model, on its device; ``draw`` as in :mod:`geonew.model.batch`.
+
+        All samples get the windows that the largest needs.
+        """
         check_columns(samples, self.columns)
         weight = self.token_mean
         batch = collate(
-            samples, self.config.depth, self.config.anchors, dtype=weight.dtype, draw=draw
+            samples,
+            self.config.depth,
+            self.config.anchors,
+            dtype=weight.dtype,
+            draw=draw,
+            windows=max(self.windows(s) for s in samples),
         )
         return batch if weight.device.type == "cpu" else batch.to(weight.device)
 
     def normalise_tokens(self, samples: Sequence[Sample]) -> None:
-        """Shift and scale of the tokens from training samples; constant columns keep scale 1."""
+        """What is read off the training samples: shift and scale of the tokens, largest volume.
+
+        Constant columns keep scale 1.
+        """
+        self.largest.fill_(max(float(s.mass.sum()) for s in samples))
         stacked = np.concatenate([s.tokens for s in samples])
         mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
         steady = scale <= 1e-8 * np.maximum(np.abs(mean), 1.0)
         self.token_mean.copy_(torch.from_numpy(mean))
         self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, scale)))
+
+    def windows(self, sample: Sample) -> int:
+        """Windows that a sample needs."""
+        if isinstance(self.law, PaperLaw):
+            return 1  # its operators are made for one number of partitions
+        return window_count(float(sample.mass.sum()), float(self.largest))
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -320,14 +351,26 @@ class GeoNeW(nn.Module):
     def _partitions(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Partitions:
         """Embeddings of partitions and groups: means of node embeddings, weighted by their rows."""
         dtype = encoding.nodes.dtype
-        groups = sum(space.group_rows.unbind(2)) / batch.live.sum(1).clamp_min(1.0)[:, None]
-        inside = sum(space.components)[..., :-1] / len(space.components)
+        # By slices: torch sums over an axis in the middle several times slower.
+        groups = _total(space.group_rows.unbind(2)) / batch.live.sum(1).clamp_min(1.0)[:, None]
+        inside = _total(space.components)[..., :-1] / len(space.components)
         rows = torch.cat([inside, groups], dim=-1) * batch.mass[..., None]
         total = rows.sum(1)[..., None] + torch.finfo(torch.float32).tiny
         embedding = (rows.to(dtype).mT @ encoding.nodes) / total.to(dtype)
         ones = batch.live.new_ones(*batch.live.shape[:2], space.partitions)
         floating = (batch.live.sum(-1) == 0).to(batch.live.dtype)
-        return Partitions(embedding, torch.cat([ones, batch.live], -1), floating, self.graph)
+        held = _held_groups(encoding, batch, self.config.partitions)
+        windows = 1 if held is None else held.shape[1] // self.config.partitions
+        graph = self._graph(windows)
+        return Partitions(embedding, torch.cat([ones, batch.live], -1), floating, graph, held)
+
+    def _graph(self, windows: int) -> FluxGraph:
+        if windows == 1:
+            return self.graph
+        if windows not in self._graphs:
+            made = FluxGraph(self.config.partitions, self.graph.groups, windows)
+            self._graphs[windows] = made.to(self.graph.tail.device)
+        return self._graphs[windows]
 
     def _learned_load(
         self, encoding: Encoding, partitions: Partitions, space: ReducedSpace, batch: Batch
@@ -372,6 +415,34 @@ class GeoNeW(nn.Module):
         return solve(
             balance, self.config.newton, field_size, start, factored=torch.is_grad_enabled()
         )
+
+
+def _windows(encoding: Encoding, batch: Batch) -> Float[Tensor, "B N K"] | None:
+    if encoding.centres is None:
+        return None
+    if batch.points is None:
+        raise InputError(
+            "a prediction in several windows is carried over to a batch without window points",
+            "collate the other meshes with the same model",
+        )
+    return window_weights(batch.points, encoding.centres, batch.volume)
+
+
+def _held_groups(
+    encoding: Encoding, batch: Batch, partitions: int
+) -> Float[Tensor, "B P G"] | None:
+    """For every partition the groups of which its window dominates some node with data."""
+    windows = _windows(encoding, batch)
+    if windows is None:
+        return None
+    owned = (batch.fixed[..., None] & (batch.indicators > 0.5)).any(2).double()  # (B, N, G)
+    main = torch.nn.functional.one_hot(windows.argmax(-1), windows.shape[-1]).double()
+    held = (main.mT @ owned > 0).double()  # (B, K, G)
+    return held.repeat_interleave(partitions, dim=1)
+
+
+def _total(parts: Sequence[Tensor]) -> Tensor:
+    return functools.reduce(torch.add, parts)
 
 
 def _one_each(name: str, given: Any, count: int) -> list[Any]:

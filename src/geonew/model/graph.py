@@ -1,6 +1,7 @@
 r"""The flux graph: one node per interior partition, one per boundary group.
 
-Edges join every two interior partitions and every partition with every group. With d0 the incidence
+Edges join every two interior partitions of a window (:mod:`geonew.model.windows`; mostly there is
+one) and every partition with every group. With d0 the incidence
 matrix (row :math:`e_j - e_i` for an edge from i to j, i < j) and F the flux out of i into j, the
 balances receive
 
@@ -20,8 +21,9 @@ class FluxGraph(nn.Module):
     """Index tables of the complete graph, as float64 buffers.
 
     Args:
-        partitions: interior nodes P.
+        partitions: interior nodes of a window P.
         groups: boundary nodes G.
+        windows: number of windows K; the graph has K P interior nodes, window by window.
 
     """
 
@@ -30,15 +32,20 @@ class FluxGraph(nn.Module):
     divergence: Float[Tensor, "E V"]
     magnitude: Float[Tensor, "E V"]
     pairing: Float[Tensor, "V E2"]
+    linked: Float[Tensor, "V V"]
     layout: Int[Tensor, "PP"]
 
-    def __init__(self, partitions: int, groups: int) -> None:
+    def __init__(self, partitions: int, groups: int, windows: int = 1) -> None:
         super().__init__()
-        self.partitions, self.groups = partitions, groups
-        nodes = partitions + groups
+        self.windows, self.groups = windows, groups
+        self.partitions = windows * partitions  # all interior nodes
+        nodes = self.partitions + groups
         i, j = torch.triu_indices(nodes, nodes, offset=1)
-        inner = i < partitions  # edges between two groups carry nothing
+        inner = i < self.partitions  # edges between two groups carry nothing
+        inner &= (j >= self.partitions) | (i // partitions == j // partitions)
         i, j = i[inner], j[inner]
+        linked = torch.zeros(nodes, nodes, dtype=torch.float64)
+        linked[i, j] = linked[j, i] = 1.0
         edge = torch.arange(len(i))
         divergence = torch.zeros(len(i), nodes, dtype=torch.float64)
         divergence[edge, i], divergence[edge, j] = 1.0, -1.0
@@ -52,9 +59,10 @@ class FluxGraph(nn.Module):
             torch.cat([divergence, divergence.abs() / 2]).mT.contiguous(),
             persistent=False,
         )
-        # Where an interior matrix entry stands among [edges i->j, edges j->i, nodes].
-        P, inside = partitions, j < partitions
-        layout = torch.empty(P, P, dtype=torch.int64)
+        self.register_buffer("linked", linked, persistent=False)
+        # Where an interior matrix entry stands among [edges i->j, edges j->i, nodes, nothing].
+        P, inside = self.partitions, j < self.partitions
+        layout = torch.full((P, P), 2 * len(i) + P, dtype=torch.int64)
         layout[i[inside], j[inside]] = edge[inside]
         layout[j[inside], i[inside]] = edge[inside] + len(i)
         layout.diagonal().copy_(torch.arange(P) + 2 * len(i))
@@ -63,7 +71,7 @@ class FluxGraph(nn.Module):
     def _apply(self, fn, recurse=True):  # type: ignore[override]
         """Follow the module to another device, never to another precision."""
         super()._apply(fn, recurse)
-        for name in ("divergence", "magnitude", "pairing"):
+        for name in ("divergence", "magnitude", "pairing", "linked"):
             setattr(self, name, getattr(self, name).double())
         return self
 
@@ -104,7 +112,10 @@ class FluxGraph(nn.Module):
         P = self.partitions
         half = 0.5 * by_mean
         diagonal = by_difference @ self.magnitude[:, :P] + half @ self.divergence[:, :P]
-        entries = torch.cat([half - by_difference, -half - by_difference, diagonal], dim=-1)
+        parts = [half - by_difference, -half - by_difference, diagonal]
+        if self.windows > 1:
+            parts.append(torch.zeros_like(diagonal[..., :1]))
+        entries = torch.cat(parts, dim=-1)
         return entries[..., self.layout].unflatten(-1, (P, P))
 
     def laplacian(self, weight: Float[Tensor, "*B E"]) -> Float[Tensor, "*B P P"]:

@@ -7,8 +7,9 @@ Start: the solution of everything linear. A sample is done when its residual is 
 rtol times the size of its data plus atol, and the field moved by no more than ``field_tolerance``
 in the step that led there (coefficients of nearly equal partitions are ill-determined, the field is
 not). Where the old Jacobian's factors will do for the last step, they are used: the contraction of
-the step before tells. Finished samples are frozen; failed ones keep their best iterate and say why. Nothing raises:
-a singular or non-finite system is a status of its own sample and leaves its batch mates alone.
+the step before tells. Finished samples are frozen; failed ones keep their best iterate and say why.
+Nothing raises: a singular or non-finite system is a status of its own sample and leaves its batch
+mates alone.
 """
 
 from __future__ import annotations

@@ -100,6 +100,11 @@ class Sample:
         return len(self.tokens)
 
     @property
+    def points(self) -> Float[ndarray, "N d"]:
+        """The nodes in reference lengths."""
+        return self.mesh.points / self.problem.reference_length
+
+    @property
     def fixed(self) -> Bool[ndarray, "N F"]:
         """Prescribed components."""
         return self.values.fixed

@@ -126,7 +126,11 @@ class PartitionNetwork(nn.Module):
             self.out.weight.view(components, partitions + 1, hidden)[:, -1] = 0
 
     def forward(
-        self, z: Float[Tensor, "B N d"], context: Float[Tensor, "B c d"], batch: Batch
+        self,
+        z: Float[Tensor, "B N d"],
+        context: Float[Tensor, "B c d"],
+        batch: Batch,
+        windows: Float[Tensor, "B N K"] | None = None,
     ) -> ReducedSpace:
         """The reduced space of each sample.
 
@@ -134,6 +138,7 @@ class PartitionNetwork(nn.Module):
             z: node embeddings.
             context: context tokens; their mean enters every node.
             batch: distances, indicators and data extensions.
+            windows: what every function is multiplied by; none for a single window.
 
         """
         inside = self.hidden(z) + self.context(context.mean(1, keepdim=True))
@@ -145,6 +150,9 @@ class PartitionNetwork(nn.Module):
         logits[..., -1] -= offset.to(logits.dtype)
         weights = torch.softmax(logits, dim=-1)
         trial, cutoff = _Lifted.apply(weights, batch.extension)  # type: ignore[misc]
+        if windows is not None:
+            inside = trial[..., None, :-1] * windows[:, :, None, :, None]  # (B, N, F, K, P)
+            trial = torch.cat([inside.flatten(3), trial[..., -1:]], dim=-1)
         return ReducedSpace(trial, cutoff, batch.indicators)
 
 

@@ -27,6 +27,8 @@ class Partitions:
         live: 1 where a node carries a component: all interior nodes, groups with data.
         floating: 1 for components without any Dirichlet data.
         graph: which partitions exchange fluxes.
+        held: which groups the window of each partition holds; none for a single window, which
+            holds them all.
 
     """
 
@@ -34,10 +36,24 @@ class Partitions:
     live: Float[Tensor, "B F V"]
     floating: Float[Tensor, "B F"]
     graph: FluxGraph
+    held: Float[Tensor, "B P G"] | None = None
 
     def edge_mask(self) -> Float[Tensor, "B F E"]:
         """1 on edges both of whose ends carry the component."""
-        return self.live[..., self.graph.tail] * self.live[..., self.graph.head]
+        mask = self.live[..., self.graph.tail] * self.live[..., self.graph.head]
+        if self.held is not None:
+            mask = mask * self.links()[:, None, self.graph.tail, self.graph.head]
+        return mask
+
+    def links(self) -> Float[Tensor, "#B V V"]:
+        """1 where two nodes may exchange a flux."""
+        if self.held is None:
+            return self.graph.linked[None]
+        P = self.graph.partitions
+        links = self.graph.linked.repeat(len(self.held), 1, 1)
+        links[:, :P, P:] *= self.held
+        links[:, P:, :P] *= self.held.mT
+        return links
 
 
 @dataclass(frozen=True, eq=False)

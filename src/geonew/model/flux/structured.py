@@ -286,22 +286,31 @@ class StructuredLaw(nn.Module):
 def project_neutral(
     skew: Float[Tensor, "B F F n n"], partitions: Partitions
 ) -> Float[Tensor, "B F F n n"]:
-    r"""Mask T to live nodes, then project it so that :math:`\sum_j T_{ij} = 0` at interior nodes.
+    r"""Mask T to live, linked nodes, then project it: :math:`\sum_j T_{ij} = 0` at interior nodes.
 
-    On the live subgraph of a pair of components, with n nodes, n_b of them groups, and
+    On the live subgraph of a pair of components and a window, with n nodes, n_b of them groups, and
     :math:`d_i = \sum_j T_{ij}`: subtract :math:`(t_i - t_j)/n` with t = d inside and
     :math:`-\sum_{interior} d / n_b` on group nodes. (Masking last would break the sums.)
     """
-    P = partitions.graph.partitions
+    graph = partitions.graph
+    P, K = graph.partitions, graph.windows
     both = partitions.live[:, :, None] * partitions.live[:, None]  # (B, F, F, n)
-    pair = both[..., :, None] * both[..., None, :]
+    pair = both[..., :, None] * both[..., None, :] * partitions.links()[:, None, None]
     skew = skew * pair
-    groups = both[..., P:]
     inside = skew.sum(-1)[..., :P]
-    count = both.sum(-1, keepdim=True)
-    share = inside.sum(-1, keepdim=True) / groups.sum(-1, keepdim=True).clamp_min(1.0)
-    t = torch.cat([inside, -share * groups], dim=-1)
-    return skew - (t[..., :, None] - t[..., None, :]) / count[..., None] * pair
+    count = 1 + pair[..., :P, :].sum(-1)  # of the nodes in a partition's window
+    groups = pair[..., :P, P:].sum(-1).clamp_min(1.0)
+    total = (
+        inside.unflatten(-1, (K, -1)).sum(-1, keepdim=True).expand(*inside.shape[:-1], K, P // K)
+    )
+    share = total.flatten(-2) / groups
+    within = (inside[..., :, None] - inside[..., None, :]) / count[..., None]
+    outward = ((inside + share) / count)[..., None].expand(*inside.shape, graph.groups)
+    nothing = within.new_zeros(*within.shape[:-2], graph.groups, graph.groups)
+    correction = torch.cat(
+        [torch.cat([within, outward], -1), torch.cat([-outward.mT, nothing], -1)], -2
+    )
+    return skew - correction * pair
 
 
 def ground_ratio(partitions: Partitions, weight: Float[Tensor, "B V V"]) -> Float[Tensor, "B F"]:
@@ -310,9 +319,9 @@ def ground_ratio(partitions: Partitions, weight: Float[Tensor, "B V V"]) -> Floa
     Floating components, whose mean never enters R, have q = 1.
     """
     P = partitions.graph.partitions
-    apart = 1 - torch.eye(P, dtype=weight.dtype, device=weight.device)
-    inner = weight[:, :P, :P] * apart  # no partition exchanges with itself
-    degree = inner.sum(-1)[:, None] + partitions.live[..., P:] @ weight[:, :P, P:].mT  # (B, F, P)
+    linked = weight * partitions.links()
+    inner = linked[:, :P, :P]
+    degree = inner.sum(-1)[:, None] + partitions.live[..., P:] @ linked[:, :P, P:].mT  # (B, F, P)
     x = torch.ones_like(degree)
     for _ in range(POWER_STEPS):
         x = (x @ inner) / degree
