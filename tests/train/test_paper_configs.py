@@ -93,23 +93,13 @@ def test_baselines_have_the_stated_sizes(name):
 
 @pytest.mark.parametrize("name", TABLE)
 def test_every_configuration_steps(name, data, tmp_path):
-    """With AdamW, which needs no eigenbases of wide layers; in double precision (see below)."""
+    """With AdamW, which needs no eigenbases of wide layers."""
     kind = "scalar" if name in SCALAR else "flow"
-    stepped(name, data, tmp_path, kind, "precision=float64", "optimiser.name=adamw")
+    stepped(name, data, tmp_path, kind, "optimiser.name=adamw")
 
 
 @pytest.mark.slow
 def test_the_configured_optimiser_steps(data, tmp_path):
-    stepped("ns2d-c++", data, tmp_path, "flow", "precision=float64")
-
-
-@pytest.mark.xfail(
-    raises=RuntimeError,
-    strict=True,
-    reason="PaperLaw updates its float32 moving average by a float64 mean; "
-    "when it is cast, let the test above step as configured and drop this one",
-)
-def test_single_precision_trains(data, tmp_path):
     stepped("ns2d-c++", data, tmp_path, "flow")
 
 

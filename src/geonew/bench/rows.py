@@ -47,7 +47,7 @@ def model_of(row: str, base: Mapping[str, Any], family: str) -> dict[str, Any]:
         return dict(base)
     if row == "learned":
         law = {**base.get("structured", {}), "strength": FULL_STRENGTH}
-        return {**base, "known": False, "structured": law}
+        return {**base, "known": False, "law": "structured", "structured": law}
     if row not in ROWS:
         raise ConfigError(f"there is no row {row!r}", f"the rows are {', '.join(ROWS)}")
     sizes = {"kind": row, "width": base["width"]}

@@ -192,15 +192,17 @@ def _writer(family: Family, request: Request, path: Path) -> Writer:
     with DataSet(path) as existing:
         request.check_continues(existing.header.origin, len(existing), str(path))
         there, here = existing.header.versions["geonew"], header.versions["geonew"]
-        if there != here or existing.problem != family.problem:
+        same = replace(existing.problem, terms=family.problem.terms) == family.problem
+        if there != here or not same:
             raise DataError(
                 f"{path}: made by geonew {there}, or for another problem; this is {here}",
                 "go on with the version that began it, or choose another file",
             )
         stated = existing.header
     writer = Writer(path)
-    if not stated.units:  # a file from before its family said its units
-        writer.restate(replace(stated, units=units))
+    # Units and known terms are statements about the samples, which stay as they are.
+    if not stated.units or stated.problem != family.problem:
+        writer.restate(replace(stated, units=units, problem=family.problem))
     return writer
 
 

@@ -28,6 +28,8 @@ class ModelConfig:
         boundary: ``"lifted"``, or ``"nodal"`` for comparison.
         law: the flux law; ``"none"`` leaves the known terms alone.
         known: use the problem's known terms; without them the whole law is learned.
+        quadratic: use the known quadratic ones too (convection); uniqueness is then certified
+            locally instead of globally.
         learned_source: add a learned source to every balance.
         diffusion: epsilon, on components without a symmetric known term.
         structured, paper: settings of the laws.
@@ -46,6 +48,7 @@ class ModelConfig:
     boundary: Boundary = "lifted"
     law: Literal["structured", "paper", "none"] = "structured"
     known: bool = True
+    quadratic: bool = True
     learned_source: bool = False
     diffusion: float = 1.0
     structured: StructuredConfig = field(default_factory=StructuredConfig)

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from geonew.cache import Cache
 from geonew.errors import InputError
 from geonew.features import FeatureSpec
+from geonew.fem.forms import known_form
 from geonew.mesh import Mesh
 from geonew.model.backbone import Backbone
 from geonew.model.balance import Balance, assemble_balance
@@ -45,7 +46,7 @@ from geonew.model.prediction import Prediction, assemble_predictions
 from geonew.model.sample import Sample, check_columns, prepare
 from geonew.model.space import PartitionNetwork, ReducedSpace
 from geonew.model.windows import window_count, window_weights
-from geonew.problem import BoundaryData, Problem
+from geonew.problem import BoundaryData, Problem, Term
 from geonew.problem.values import Value
 
 T = TypeVar("T")
@@ -121,7 +122,7 @@ class GeoNeW(nn.Module):
         config = ModelConfig() if config is None else config
         self.problem, self.spec, self.columns, self.config = problem, spec, tuple(columns), config
         F, G, P, d = problem.n_components, len(problem.groups), config.partitions, config.width
-        terms = problem if config.known else replace(problem, terms=())
+        terms = replace(problem, terms=_used_terms(problem, config))
         self.encoder = AnchorTransformer(
             len(columns), d, config.depth, config.heads, config.exchanges
         )
@@ -337,9 +338,9 @@ class GeoNeW(nn.Module):
         self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, scale)))
 
     def windows(self, sample: Sample) -> int:
-        """Windows that a sample needs."""
-        if isinstance(self.law, PaperLaw):
-            return 1  # its operators are made for one number of partitions
+        """Windows that a sample needs; one where no known term would couple several."""
+        if isinstance(self.law, PaperLaw) or not self.backbone.problem.terms:
+            return 1
         return window_count(float(sample.mass.sum()), float(self.largest))
 
     # -- parts -----------------------------------------------------------------------------------
@@ -415,6 +416,15 @@ class GeoNeW(nn.Module):
         return solve(
             balance, self.config.newton, field_size, start, factored=torch.is_grad_enabled()
         )
+
+
+def _used_terms(problem: Problem, config: ModelConfig) -> tuple[Term, ...]:
+    """The known terms that the configuration wants."""
+    if not config.known:
+        return ()
+    return tuple(
+        t for t in problem.terms if config.quadratic or known_form(t.form).kind != "quadratic"
+    )
 
 
 def _windows(encoding: Encoding, batch: Batch) -> Float[Tensor, "B N K"] | None:

@@ -8,7 +8,7 @@ each of them is multiplied by a geometric partition of unity,
 
 with centres x_k spread by Lloyd's iteration from farthest points. Partitions of one window exchange
 fluxes with each other and with the groups that the window holds; windows are coupled by the
-backbone (known terms or diffusion).
+known terms alone, so that a law that is learned as a whole keeps to one.
 
 Identity kept: the windows sum to 1, so that the products are a partition of unity again, boundary
 values stay exact and the flux law stays antisymmetric; with K = 1 nothing changes. The paper's

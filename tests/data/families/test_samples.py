@@ -130,17 +130,14 @@ def test_problem_survives_json(name):
 
 
 @pytest.mark.parametrize("name", ["ns2d-c", "ns2d-c++", "ns2d-re", "pipe"])
-def test_convection_on_request(name):
-    made = family(name)
-    assert all(term.form != "convection" for term in made.problem.terms)
-    with_convection = made.statement(convection=True)
-    assert [t.form for t in with_convection.terms][-1] == "convection"
-    assert with_convection.terms[:-1] == made.problem.terms
+def test_flows_declare_their_inertia(name):
+    assert [t.form for t in family(name).problem.terms][-1] == "convection"
+    assert all(t.form != "convection" for t in family("duct-stokes").problem.terms)
 
 
 def test_references_make_the_equation_dimensionless():
     """Convection over diffusion is the Reynolds number, U H / nu = 1e-4 / 1.5e-5."""
-    problem = family("ns2d-c++").statement(convection=True)
+    problem = family("ns2d-c++").problem
     scale = {t.form: problem.term_scale(t) * t.coefficient for t in problem.terms}
     assert scale["diffusion"] == pytest.approx(1.0)
     assert scale["convection"] == pytest.approx(1e-4 / 1.5e-5)

@@ -208,12 +208,8 @@ class QuadrantObstacles:
 
     @property
     def problem(self) -> Problem:
-        """Stokes terms known."""
-        return self.statement()
-
-    def statement(self, *, convection: bool = False) -> Problem:
-        """The problem, with convection as a known term on request."""
-        return flow_problem(self.name, AIR, speed=SPEED, pressure=PRESSURE, convection=convection)
+        """The Navier-Stokes equations, all terms known."""
+        return flow_problem(self.name, AIR, speed=SPEED, pressure=PRESSURE, convection=True)
 
     @property
     def ranges(self) -> Mapping[str, str]:
@@ -275,12 +271,8 @@ class ChannelObstacles:
 
     @property
     def problem(self) -> Problem:
-        """Stokes terms known."""
-        return self.statement()
-
-    def statement(self, *, convection: bool = False) -> Problem:
-        """The problem, with convection as a known term on request."""
-        return flow_problem(self.name, AIR, speed=SPEED, pressure=PRESSURE, convection=convection)
+        """The Navier-Stokes equations, all terms known."""
+        return flow_problem(self.name, AIR, speed=SPEED, pressure=PRESSURE, convection=True)
 
     @property
     def ranges(self) -> Mapping[str, str]:
@@ -367,17 +359,13 @@ class ChannelReynolds:
 
     @property
     def problem(self) -> Problem:
-        """Stokes terms known."""
-        return self.statement()
-
-    def statement(self, *, convection: bool = False) -> Problem:
-        """The problem, with convection, times the parameter ``reynolds``, on request."""
+        """The Navier-Stokes equations, convection times the parameter ``reynolds``."""
         return flow_problem(
             self.name,
             Fluid(1.0, 1.0),
             speed=1.0,
             pressure=PRESSURE_RE,
-            convection=convection,
+            convection=True,
             reynolds=REFERENCE_RE,
         )
 

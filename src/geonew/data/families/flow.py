@@ -64,14 +64,14 @@ def flow_problem(
     walls: tuple[str, ...] = ("wall", "obstacle"),
     frame: tuple[FrameRule, ...] = (FrameRule("normal", "inlet"),),
 ) -> Problem:
-    """Stokes terms, and convection on request, with the data of the module docstring.
+    """Stokes terms, and convection where there is any, with the data of the module docstring.
 
     Args:
         name: of the problem.
         fluid: its constants.
         speed: reference of the velocity.
         pressure: reference of the pressure.
-        convection: declare convection as a known term too.
+        convection: whether the fluid has inertia.
         reynolds: reference of the parameter ``reynolds``, by which convection is multiplied.
         dim: 2 or 3.
         walls: groups without slip.

@@ -115,13 +115,9 @@ class Pipe:
 
     @property
     def problem(self) -> Problem:
-        """Stokes terms known."""
-        return self.statement()
-
-    def statement(self, *, convection: bool = False) -> Problem:
-        """The problem, with convection as a known term on request."""
+        """The Navier-Stokes equations, all terms known."""
         return flow_problem(
-            self.name, FLUID, speed=1.0, pressure=PRESSURE, convection=convection, walls=("wall",)
+            self.name, FLUID, speed=1.0, pressure=PRESSURE, convection=True, walls=("wall",)
         )
 
     @property

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
@@ -159,6 +159,7 @@ class PaperLaw(nn.Module):
     """Parameters of the paper's law."""
 
     zeta: Float[Tensor, ""]
+    averaging: Bool[Tensor, ""]
 
     def __init__(
         self,
@@ -185,6 +186,7 @@ class PaperLaw(nn.Module):
         self.beta = nn.Parameter(torch.full((), config.gamma))
         self.gamma = nn.Parameter(torch.full((), config.gamma))
         self.register_buffer("zeta", torch.ones((), dtype=torch.float64))
+        self.register_buffer("averaging", torch.zeros((), dtype=torch.bool))  # from batch 1 on
 
     def condition(
         self,
@@ -248,7 +250,9 @@ class PaperLaw(nn.Module):
                 lowest = lowest[torch.isfinite(backbone).flatten(1).all(1)]
                 if len(lowest):
                     published = self.config.contraction * (lowest / reach).mean()
-                    self.zeta.lerp_(published, 1 - self.config.momentum)
+                    share = 1 - self.config.momentum if self.averaging else 1.0
+                    self.zeta.lerp_(published.to(self.zeta.dtype), share)
+                    self.averaging.fill_(True)
             return self.zeta.expand(len(backbone)).clone()
 
 
