@@ -50,7 +50,7 @@ FEATURES = (
     "hks:6",
 )
 # A random basis takes many functions; a trained one is meant to do with the default of 32.
-UNTRAINED = ModelConfig(depth=2, partitions=400, law="none")
+UNTRAINED = ModelConfig(depth=2, partitions=400, law="none", stabilisation=0.03)
 SEED = 0
 
 

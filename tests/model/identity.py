@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -17,6 +18,7 @@ from geonew.model.sample import Sample
 from geonew.model.space import ReducedSpace
 
 SPEC = FeatureSpec(hks_times=0)
+THETA = 1 / 12  # of linear elements
 
 
 class IdentitySpace(nn.Module):
@@ -60,7 +62,7 @@ def finite_elements(sample: Sample, known: bool = True, diffusion: float = 0.0) 
     torch.manual_seed(0)
     model = GeoNeW(sample.problem, SPEC, sample.columns, config).double()
     model.partition = IdentitySpace()
-    model.backbone = CompletedBackbone(model.backbone.problem, diffusion).double()
+    model.backbone = CompletedBackbone(model.backbone.problem, diffusion, THETA).double()
     with torch.no_grad():  # the start values in float64, not rounded to float32
-        model.backbone.theta.fill_(Backbone.THETA_START)
+        model.backbone.theta.fill_(math.log(THETA / (1 - THETA)))
     return model.eval()

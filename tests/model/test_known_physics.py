@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 import skfem
-import torch
 from numpy import ndarray
 from skfem.helpers import ddot, div, dot, grad, sym_grad
 
 from geonew.fem import forms
 from geonew.fem.forms import register_form
 from geonew.mesh import Mesh
-from geonew.model.backbone import Backbone
 from geonew.model.prediction import Prediction
 from geonew.model.sample import prepare
 from geonew.problem import (
@@ -35,7 +33,7 @@ from geonew.problem import (
     elasticity_terms,
     stokes_terms,
 )
-from model.identity import SPEC, finite_elements
+from model.identity import SPEC, THETA, finite_elements
 from zoo import ZOO
 
 EXACT = 1e-8  # relative, over the size of each field
@@ -334,8 +332,7 @@ def stokes_matrix(reference: Reference, viscosity: float, delta: float) -> Any:
 
 def stabilisation(mesh: Mesh, viscosity: float) -> float:
     """theta H^2 / nu with theta at its start and one partition per node."""
-    theta = float(torch.sigmoid(torch.tensor(Backbone.THETA_START, dtype=torch.float64)))
-    return theta * (mesh.volume / mesh.n_nodes) ** (2 / mesh.dim) / viscosity
+    return THETA * (mesh.volume / mesh.n_nodes) ** (2 / mesh.dim) / viscosity
 
 
 def channel_problem(mesh: Mesh, **changes: Any) -> Problem:

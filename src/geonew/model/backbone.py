@@ -16,6 +16,7 @@ pressure is stabilised by :math:`\theta H^2/\nu`, :math:`H^d = |\Omega|/P`, thet
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -63,21 +64,18 @@ class Backbone(nn.Module):
     Args:
         problem: whose terms.
         diffusion: epsilon, for components without a symmetric known term.
+        stabilisation: theta at the start.
 
     """
 
-    # Where a sigmoid starts: theta = 0.001. Linear elements want 1/12 with their own size for H;
-    # learned functions resolve far more than |Omega|/P lets expect, and damping at that length
-    # cost half of the accuracy in distribution and out of it.
-    THETA_START = -7.0
-
-    def __init__(self, problem: Problem, diffusion: float) -> None:
+    def __init__(self, problem: Problem, diffusion: float, stabilisation: float) -> None:
         super().__init__()
         self.problem, self.diffusion = problem, diffusion
         self.plan: TermPlan = term_plan(problem)
         kinds = [known_form(t.form).kind for t in problem.terms]
         self._sign = tuple(-1.0 if kind == "skew" else 1.0 for kind in kinds)
-        self.theta = nn.Parameter(torch.full((kinds.count("stabilisation"),), self.THETA_START))
+        start = math.log(stabilisation / (1 - stabilisation))  # of a sigmoid
+        self.theta = nn.Parameter(torch.full((kinds.count("stabilisation"),), start))
         self._theta_of = {
             n: kinds[:n].count("stabilisation") for n, k in enumerate(kinds) if k == "stabilisation"
         }

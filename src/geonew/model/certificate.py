@@ -174,10 +174,16 @@ def certified_margin(output: Output) -> Float[Tensor, "B"]:
         for f in range(form.shape[1]):
             part = slice(f * P, (f + 1) * P)
             symmetric[:, part, part] += (form[:, f] + form[:, f].mT) / 2
+    return _lowest(symmetric)
+
+
+def _lowest(symmetric: Float[Tensor, "B n n"]) -> Float[Tensor, "B"]:
+    """A lower bound of the smallest eigenvalue, round-off included."""
     finite = torch.isfinite(symmetric).all(-1).all(-1)
     lowest = torch.linalg.eigvalsh(torch.where(finite[:, None, None], symmetric, 0.0))[:, 0]
     # eigvalsh is exact up to a few ulp of the largest eigenvalue: claim no more than that.
-    slack = symmetric.abs().sum(-1).amax(-1) * symmetric.shape[-1] * torch.finfo(A.dtype).eps
+    size = symmetric.abs().sum(-1).amax(-1)
+    slack = size * symmetric.shape[-1] * torch.finfo(symmetric.dtype).eps
     return torch.where(finite, lowest - slack, -torch.inf)
 
 
@@ -191,9 +197,7 @@ def _uniqueness(output: Output) -> tuple[Tensor, list[Uniqueness], str]:
         certified, reason = guarantee.certified, guarantee.remark
     if balance.convection:
         _, J = balance.linearise(output.u)
-        finite = torch.isfinite(J).all(-1).all(-1)
-        safe = torch.where(finite[:, None, None], (J + J.mT) / 2, 0.0)
-        margin = torch.linalg.eigvalsh(safe)[:, 0]
+        margin = _lowest((J + J.mT) / 2)
         kinds: list[Uniqueness] = ["local" if m > 0 else "not certified" for m in margin.tolist()]
         return margin, kinds, "a known quadratic term: lambda_min at the solution"
     kinds = ["unique" if certified and m > 0 else "not certified" for m in margin.tolist()]

@@ -32,6 +32,9 @@ class ModelConfig:
             locally instead of globally.
         learned_source: add a learned source to every balance.
         diffusion: epsilon, on components without a symmetric known term.
+        stabilisation: theta of equal-order pressure at the start. Linear elements want 1/12 with
+            their own size for H; learned functions resolve far more than |Omega|/P lets expect,
+            and damping at that length costs half of the accuracy. A random basis wants more.
         structured, paper: settings of the laws.
         newton: settings of the solve.
 
@@ -51,6 +54,7 @@ class ModelConfig:
     quadratic: bool = True
     learned_source: bool = False
     diffusion: float = 1.0
+    stabilisation: float = 1e-3
     structured: StructuredConfig = field(default_factory=StructuredConfig)
     paper: PaperConfig = field(default_factory=PaperConfig)
     newton: NewtonConfig = field(default_factory=NewtonConfig)
@@ -66,6 +70,8 @@ class ModelConfig:
                 f"width {self.width} is not a multiple of {self.heads} heads",
                 "choose a width that the heads divide",
             )
+        if not 0 < self.stabilisation < 1:
+            raise ConfigError(f"stabilisation is {self.stabilisation}; it must lie between 0 and 1")
         if self.diffusion < 0:
             raise ConfigError(f"diffusion is {self.diffusion}; it must not be negative")
         for name, choices in (

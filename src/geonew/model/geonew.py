@@ -129,7 +129,7 @@ class GeoNeW(nn.Module):
         self.pooling = ContextPooling(d, (1, config.contexts, 1))
         self.partition = PartitionNetwork(d, config.hidden or d, F, P, config.boundary)
         self.graph = FluxGraph(P, G)
-        self.backbone = Backbone(terms, config.diffusion)
+        self.backbone = Backbone(terms, config.diffusion, config.stabilisation)
         self.law: StructuredLaw | PaperLaw | None = None
         if config.law == "structured":
             self.law = StructuredLaw(d, config.contexts, F, config.structured)
