@@ -36,6 +36,7 @@ ORDER = (
     "baselines",
     "data",
     "train",
+    "weights",
     "evaluate",
     "calibrate",
     "bench",

@@ -10,6 +10,8 @@ import jaxtyping
 
 _HOOK = jaxtyping.install_import_hook("geonew", "beartype.beartype")
 
+from pathlib import Path  # noqa: E402
+
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
@@ -36,3 +38,11 @@ def planar_mesh(request: pytest.FixtureRequest) -> Mesh:
 def solid_mesh(request: pytest.FixtureRequest) -> Mesh:
     """Every 3D mesh of the zoo in turn."""
     return SOLID[request.param]()
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two trained and calibrated models, ``NAME.safetensors``."""
+    from trained import shared
+
+    return shared(tmp_path_factory.getbasetemp())
