@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from geonew.calibrate.calibration import calibrate
+from geonew.calibrate.fitting import calibrate
 from geonew.data.columns import pack
 from geonew.data.families import family
 from geonew.data.header import Header

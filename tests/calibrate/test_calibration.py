@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import flow_runs
-from geonew.calibrate.calibration import KEY, Calibration, calibrate
+from geonew.calibrate.calibration import KEY, Calibration
 from geonew.calibrate.coverage import measure_coverage
+from geonew.calibrate.fitting import calibrate
 from geonew.calibrate.scale import BoundaryScale, Scale, read_scale
 from geonew.cli import main
 from geonew.errors import CheckpointError, DataError
@@ -168,7 +169,7 @@ def test_scales_can_be_exchanged(flows):
         def to_plain(self):
             return {"name": self.name}
 
-    from geonew.calibrate.calibration import fit
+    from geonew.calibrate.fitting import fit
 
     assert isinstance(Flat(), Scale)
     assert read_scale(BoundaryScale(0.2, 0.1).to_plain()) == BoundaryScale(0.2, 0.1)

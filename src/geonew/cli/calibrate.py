@@ -28,8 +28,8 @@ def register(subparsers: argparse._SubParsersAction) -> None:
 def _calibrate(arguments: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from geonew.calibrate.calibration import calibrate
     from geonew.calibrate.coverage import measure_coverage
+    from geonew.calibrate.fitting import calibrate
     from geonew.evaluate.report import write_json
     from geonew.evaluate.tables import Sheet
 
