@@ -37,8 +37,8 @@ def test_every_model_meets_every_family():
     )
     groups = {c.group for c in WHOLE.cells}
     assert groups == {
-        "rate", "main", "long", "longest", "ablation", "swap", "sweep", "refine", "cavity",
-        "finetune", "data",
+        "rate", "main", "long", "longest", "ablation", "swap", "sweep", "rescale", "refine",
+        "cavity", "finetune", "data",
     }  # fmt: skip
 
 
@@ -46,6 +46,24 @@ def test_budgets_are_equal_within_a_table():
     for group, minutes in (("rate", 2), ("main", 5), ("long", 15), ("longest", 60)):
         assert {c.cpu_minutes for c in WHOLE.cells if c.group == group} == {minutes}
     assert {c.cpu_minutes for c in WHOLE.cells if c.group == "ablation"} == {5}
+
+
+def test_the_small_suite_is_the_same_campaign_in_seconds():
+    few = campaign("smoke")
+    assert [c.name for c in few.cells] == [c.name for c in WHOLE.cells]
+    for small, full in zip(few.cells, WHOLE.cells, strict=True):
+        assert (small.task, small.settings, small.before) == (full.task, full.settings, full.before)
+        assert small.cpu_minutes == pytest.approx(full.cpu_minutes / 150)
+        assert not set(small.tests.values()) & set(full.tests.values())
+    cell = few["main/pipe/unet"]
+    assert few.data_settings(cell) == (
+        "data.train=smoke/pipe/train.h5",
+        "data.validation=smoke/pipe/val.h5",
+    )
+    assert few.data_settings(few["cavity/linear"])[0] == (
+        "data.train=smoke-bench/skewed-cavity/train.h5"
+    )
+    assert WHOLE.data_settings(WHOLE["main/pipe/unet"]) == ()
 
 
 def test_every_row_gets_the_same_rates():

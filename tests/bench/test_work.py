@@ -70,6 +70,18 @@ def test_a_result_is_complete(place):
     assert len(found["data_hash"]["train"]) == 64
     assert "torch" in found["versions"]
     assert result(place, "main/poly-poisson/inducing")["certificate"]["id"] is None
+    assert found["architecture"]["partitions"] == 6
+    assert found["train_samples"] == 4
+    assert found["samples"] == {"id": 2, "ood": 2}
+    assert list(found["runtime"]) == ["id"], "cost is measured once"
+    assert found["runtime"]["id"]["forward"] > 0
+    assert found["reference_seconds"]["id"] > 0
+    curve = found["history"]["training"]
+    assert curve["step"][-1] == found["steps"]
+    assert len(curve["newton_steps"]) == len(curve["step"])
+    assert min(found["history"]["validation"]["error"]) == pytest.approx(
+        found["validation"]["combined"], rel=1e-3
+    )
     assert "validation" in result_line(found)
 
 
@@ -222,4 +234,4 @@ def test_all_sets_of_the_campaign_have_a_recipe():
     from geonew.bench.campaign import campaign
 
     wanted = {c.name for c in campaign("cpu").cells if c.task == "make"}
-    assert wanted == set(sets.sets())
+    assert wanted == set(sets.sets("cpu"))

@@ -8,27 +8,35 @@
 * ``ablation``: one change each, 5 CPU minutes on ns2d-c++; the cells of ``main`` are what they are
   compared with.
 * ``swap``, ``sweep``, ``refine``: models of ``long`` on reversed flow, over the axes of the
-  distribution, and on finer meshes.
+  distribution, and on finer meshes; ``rescale``: one that reads coordinates, with those of a longer
+  channel squeezed to the lengths it was trained on.
 * ``cavity``: published lid-driven flows, trained on every third grid line, tested on all nodes.
 * ``finetune``: ns2d-c with few samples, from scratch and from a model of ns2d-c++.
 * ``data``: the sets that these need, made by our own generators.
+
+The suite ``smoke`` has the same cells on a few samples for seconds: a test of the machinery.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from geonew.bench.cell import Cell, check_order
+from geonew.bench.cell import Cell, Task, check_order
 from geonew.bench.rows import BASELINES, LEADING, OURS, STRUCTURED
+from geonew.bench.sets import amounts_of
 from geonew.data.families import family
 from geonew.errors import ConfigError
 
 RATES = (1e-3, 3e-3, 1e-2)
 SHORT, MIDDLE, LONG, LONGEST = 2.0, 5.0, 15.0, 60.0
+# What the suite smoke has of these minutes: two CPU seconds in place of five minutes.
+PARTS = {"cpu": 1.0, "smoke": 1 / 150}
 SEEDS = (0, 1, 2)
 BEST = 4
 FINETUNED = (10, 20, 40, 80, 160)
+# Partitions and blocks that are tried besides those of the base configurations, 32 and 2.
+PARTITIONS, DEPTHS = (8, 16), (1, 4)
 HARD = "ns2d-c++"
 CAVITY = "skewed-cavity"
 FAMILIES = (
@@ -44,7 +52,8 @@ POINT_CLOUD = (
     "hks_times: 0, hks_gradients: false, gradients: false, coordinates: true}"
 )
 UNIT_LENGTH, SWAP, HEAT_MAP, LEVELS = "data/ood-l1", "data/swap", "data/heat-map", "data/levels"
-CAVITY_DATA = "data/skewed-cavity"
+ANGLES, CAVITY_DATA = "data/angles", "data/skewed-cavity"
+CONFIGS = "cpu"  # whose base configurations all suites have
 
 
 @dataclass(frozen=True)
@@ -52,13 +61,15 @@ class Campaign:
     """All cells of a suite.
 
     Args:
-        suite: its name, and that of its configurations, data and results.
+        suite: its name, and that of its data and results.
         cells: in the order in which they are wanted.
+        elsewhere: its data are not where the base configurations say, but under its own name.
 
     """
 
     suite: str
     cells: tuple[Cell, ...]
+    elsewhere: bool = False
 
     def __post_init__(self) -> None:
         check_order(self.cells)
@@ -69,12 +80,25 @@ class Campaign:
                 return cell
         raise ConfigError(f"there is no cell {name!r}", "`geonew bench --list` shows all names")
 
+    def data_settings(self, cell: Cell) -> tuple[str, ...]:
+        """Settings of a cell's configuration that say where its data are."""
+        files = training_files(self.suite, cell.family) if self.elsewhere else {}
+        return tuple(f"data.{which}={file}" for which, file in files.items())
+
 
 def campaign(suite: str) -> Campaign:
     """The campaign of that name."""
-    if suite != "cpu":
-        raise ConfigError(f"there is no campaign {suite!r}", "there is one for the suite cpu")
-    return Campaign("cpu", tuple(_cells()))
+    if suite not in PARTS:
+        raise ConfigError(
+            f"there is no campaign {suite!r}", f"there is one for each suite of {', '.join(PARTS)}"
+        )
+    return Campaign(suite, tuple(_Plan(suite).cells()), elsewhere=suite != CONFIGS)
+
+
+def training_files(suite: str, name: str) -> dict[str, str]:
+    """Data files of a family's configuration, relative to ``GEONEW_HOME/data``."""
+    folder = amounts_of(suite).folder if name == CAVITY else suite
+    return {"train": f"{folder}/{name}/train.h5", "validation": f"{folder}/{name}/val.h5"}
 
 
 def rows_of(name: str) -> tuple[str, ...]:
@@ -89,131 +113,152 @@ def rate_cells(row: str) -> tuple[str, ...]:
     return tuple(f"rate/{row}/{rate:g}" for rate in RATES)
 
 
-def _cells() -> Iterator[Cell]:
-    yield Cell(UNIT_LENGTH, "make", HARD, "")
-    for rows in (LEADING, tuple(r for r in rows_of(HARD) if r not in LEADING)):
-        for row in rows:
-            yield from _rates(row, HARD)
-        yield from (_main(HARD, row) for row in rows)
-    yield from (_main("poly-poisson", row) for row in rows_of("poly-poisson"))
-    yield from (_long(name, row, 0) for name in (HARD, "poly-poisson") for row in LEADING)
-    yield from _ablations()
-    for row in STRUCTURED:
-        yield from _rates(row, GRIDS[0])
-    for name in FAMILIES[2:]:
-        yield from (_main(name, row) for row in rows_of(name))
-    yield from _special()
-    for seed in SEEDS[1:]:
-        yield from (_long(name, row, seed) for name in (HARD, "poly-poisson") for row in LEADING)
-    yield from _longest()
+@dataclass(frozen=True)
+class _Plan:
+    """The cells of a suite."""
 
+    suite: str
 
-def _rates(row: str, name: str, rate_of: str = "", settings: tuple[str, ...] = ()) -> list[Cell]:
-    key = rate_of or row
-    return [
-        Cell(cell, "train", name, row, 0, SHORT, settings, rate=rate)
-        for cell, rate in zip(rate_cells(key), RATES, strict=True)
-    ]
+    def cells(self) -> Iterator[Cell]:
+        yield Cell(UNIT_LENGTH, "make", HARD, "")
+        for rows in (LEADING, tuple(r for r in rows_of(HARD) if r not in LEADING)):
+            for row in rows:
+                yield from self.rates(row, HARD)
+            yield from (self.main(HARD, row) for row in rows)
+        yield from (self.main("poly-poisson", row) for row in rows_of("poly-poisson"))
+        yield from (self.long(name, row, 0) for name in (HARD, "poly-poisson") for row in LEADING)
+        yield from self.ablations()
+        for row in STRUCTURED:
+            yield from self.rates(row, GRIDS[0])
+        for name in FAMILIES[2:]:
+            yield from (self.main(name, row) for row in rows_of(name))
+        yield from self.evaluations()
+        yield from self.cavities()
+        yield from self.finetuning()
+        for seed in SEEDS[1:]:
+            for name in (HARD, "poly-poisson"):
+                yield from (self.long(name, row, seed) for row in LEADING)
+        yield from self.longest()
 
+    # -- kinds of cells ----------------------------------------------------------------------------
 
-def _tests(name: str) -> dict[str, str]:
-    tests = {"id": f"cpu/{name}/test.h5", "ood": f"cpu/{name}/ood.h5"}
-    return tests | ({"ood_L1": "bench/ns2d-c++/ood-l1.h5"} if name == HARD else {})
+    def minutes(self, budget: float) -> float:
+        return budget * PARTS[self.suite]
 
+    def made(self, name: str) -> str:
+        """A set of the campaign's own, made from ns2d-c++."""
+        return f"{amounts_of(self.suite).folder}/{HARD}/{name}.h5"
 
-def _trained(
-    cell: str,
-    name: str,
-    row: str,
-    minutes: float,
-    seed: int = 0,
-    settings: tuple[str, ...] = (),
-    rate_of: str = "",
-) -> Cell:
-    made = (UNIT_LENGTH,) if name == HARD else ()
-    return Cell(
-        cell, "train", name, row, seed, minutes, settings, _tests(name),
-        rate_of=rate_of, needs=(*rate_cells(rate_of or row), *made),
-    )  # fmt: skip
+    def tests(self, name: str) -> dict[str, str]:
+        tests = {"id": f"{self.suite}/{name}/test.h5", "ood": f"{self.suite}/{name}/ood.h5"}
+        return tests | ({"ood_L1": self.made("ood-l1")} if name == HARD else {})
 
+    def rates(
+        self, row: str, name: str, rate_of: str = "", settings: tuple[str, ...] = ()
+    ) -> list[Cell]:
+        return [
+            Cell(cell, "train", name, row, 0, self.minutes(SHORT), settings, rate=rate)
+            for cell, rate in zip(rate_cells(rate_of or row), RATES, strict=True)
+        ]
 
-def _main(name: str, row: str) -> Cell:
-    return _trained(f"main/{name}/{row}", name, row, MIDDLE)
-
-
-def _long(name: str, row: str, seed: int) -> Cell:
-    return _trained(f"long/{name}/{row}/{seed}", name, row, LONG, seed)
-
-
-def _longest() -> Iterator[Cell]:
-    deciding = tuple(f"long/{HARD}/{row}/{seed}" for row in LEADING for seed in SEEDS)
-    for row in LEADING:
-        made = _trained(f"longest/{HARD}/{row}", HARD, row, LONGEST)
-        yield Cell(
-            made.name, "train", HARD, row, 0, LONGEST, tests=made.tests, needs=made.needs,
-            chosen=BEST, among=deciding,
+    def trained(
+        self,
+        cell: str,
+        name: str,
+        row: str,
+        budget: float,
+        seed: int = 0,
+        settings: tuple[str, ...] = (),
+        rate_of: str = "",
+    ) -> Cell:
+        made = (UNIT_LENGTH,) if name == HARD else ()
+        return Cell(
+            cell, "train", name, row, seed, self.minutes(budget), settings, self.tests(name),
+            rate_of=rate_of, needs=(*rate_cells(rate_of or row), *made),
         )  # fmt: skip
 
+    def main(self, name: str, row: str) -> Cell:
+        return self.trained(f"main/{name}/{row}", name, row, MIDDLE)
 
-def _ablations() -> Iterator[Cell]:
-    """One change each; for rows of both kinds where both have the thing that is changed."""
+    def long(self, name: str, row: str, seed: int) -> Cell:
+        return self.trained(f"long/{name}/{row}/{seed}", name, row, LONG, seed)
 
-    def changed(what: str, row: str, *settings: str, rate_of: str = "") -> Cell:
-        return _trained(
-            f"ablation/{what}/{row}", HARD, row, MIDDLE, settings=settings, rate_of=rate_of
-        )
+    def longest(self) -> Iterator[Cell]:
+        deciding = tuple(f"long/{HARD}/{row}/{seed}" for row in LEADING for seed in SEEDS)
+        for row in LEADING:
+            made = self.trained(f"longest/{HARD}/{row}", HARD, row, LONGEST)
+            yield replace(made, chosen=BEST, among=deciding)
 
-    for row in ("known+learned", "learned", "inducing"):
-        yield changed("point-cloud", row, POINT_CLOUD)
-    for row in ("known+learned", "learned", "inducing"):
-        yield changed("no-gradients", row, "features.gradients=false")
-    # As configs/paper has it: the bound on the flux has to fall soon, or nothing is solved.
-    law = "model.paper={mode: published, gamma: -3.0, momentum: 0.8}"
-    yield changed("paper-law", "learned", "model.law=paper", law)
-    for row in ("known+learned", "learned"):
-        yield changed("nodal", row, "model.boundary=nodal")
-    for partitions in (8, 32):
-        yield changed(f"partitions-{partitions}", "known+learned", f"model.partitions={partitions}")
-    for row in ("known+learned", "inducing"):
-        for depth in (1, 4):
-            yield changed(f"depth-{depth}", row, f"model.depth={depth}")
-    for row in ("known+learned", "inducing"):
-        yield changed("no-harmonic", row, "features.harmonic=false")
-    adamw = ("optimiser.name=adamw",)
-    for row in ("known+learned", "inducing"):
-        yield from _rates(row, HARD, f"{row}-adamw", adamw)
-        yield changed("adamw", row, *adamw, rate_of=f"{row}-adamw")
+    # -- what only some rows have ------------------------------------------------------------------
 
+    def ablations(self) -> Iterator[Cell]:
+        """One change each; for rows of both kinds where both have the thing that is changed."""
 
-def _special() -> Iterator[Cell]:
-    for what in (SWAP, HEAT_MAP, LEVELS):
-        yield Cell(what, "make", HARD, "")
-    for row in LEADING:
-        start = f"long/{HARD}/{row}/0"
-        tests = {"swap": "bench/ns2d-c++/swap.h5", "id": f"cpu/{HARD}/test.h5"}
-        yield Cell(
-            f"swap/{row}", "evaluate", HARD, row, tests=tests, start=start, needs=(SWAP,)
-        )  # fmt: skip
-    for row in LEADING:
-        start, tests = f"long/{HARD}/{row}/0", {"heat_map": "bench/ns2d-c++/heat-map.h5"}
-        yield Cell(
-            f"sweep/{row}", "evaluate", HARD, row, tests=tests, start=start, needs=(HEAT_MAP,)
-        )  # fmt: skip
-    for row in LEADING:
-        start = f"long/{HARD}/{row}/0"
-        tests = {level: f"bench/ns2d-c++/{level}.h5" for level in ("coarse", "medium", "fine")}
-        yield Cell(f"refine/{row}", "refine", HARD, row, tests=tests, start=start, needs=(LEVELS,))
-    yield Cell(CAVITY_DATA, "make", CAVITY, "")
-    for row in LEADING:
-        yield Cell(
-            f"cavity/{row}", "train", CAVITY, row, 0, MIDDLE,
-            tests={"id": "bench/skewed-cavity/test.h5"}, needs=(*rate_cells(row), CAVITY_DATA),
-        )  # fmt: skip
-    for row in ("known+learned", "inducing"):
-        for count in FINETUNED:
-            for kind, start in (("scratch", ""), ("init", f"long/{HARD}/{row}/0")):
-                yield Cell(
-                    f"finetune/{kind}/{row}/{count}", "train", "ns2d-c", row, 0, SHORT,
-                    (f"data.train_limit={count}",), _tests("ns2d-c"), start=start,
-                    needs=rate_cells(row),
-                )  # fmt: skip
+        def changed(what: str, row: str, *settings: str, rate_of: str = "") -> Cell:
+            return self.trained(
+                f"ablation/{what}/{row}", HARD, row, MIDDLE, settings=settings, rate_of=rate_of
+            )
+
+        for row in ("known+learned", "learned", "inducing"):
+            yield changed("point-cloud", row, POINT_CLOUD)
+        for row in ("known+learned", "learned", "inducing"):
+            yield changed("no-gradients", row, "features.gradients=false")
+        # As configs/paper has it: the bound on the flux has to fall soon, or nothing is solved.
+        law = "model.paper={mode: published, gamma: -3.0, momentum: 0.8}"
+        yield changed("paper-law", "learned", "model.law=paper", law)
+        for row in ("known+learned", "learned"):
+            yield changed("nodal", row, "model.boundary=nodal")
+        for count in PARTITIONS:
+            yield changed(f"partitions-{count}", "known+learned", f"model.partitions={count}")
+        for row in ("known+learned", "inducing"):
+            for depth in DEPTHS:
+                yield changed(f"depth-{depth}", row, f"model.depth={depth}")
+        for row in ("known+learned", "inducing"):
+            yield changed("no-harmonic", row, "features.harmonic=false")
+        adamw = ("optimiser.name=adamw",)
+        for row in ("known+learned", "inducing"):
+            yield from self.rates(row, HARD, f"{row}-adamw", adamw)
+            yield changed("adamw", row, *adamw, rate_of=f"{row}-adamw")
+
+    def evaluations(self) -> Iterator[Cell]:
+        """Models of ``long`` on data that show one thing each."""
+        for what in (SWAP, ANGLES, HEAT_MAP, LEVELS):
+            yield Cell(what, "make", HARD, "")
+
+        def again(what: str, task: Task, row: str, tests: dict[str, str], *needs: str) -> Cell:
+            start = f"long/{HARD}/{row}/0"
+            return Cell(
+                f"{what}/{row}", task, HARD, row, tests=tests, start=start, needs=needs
+            )  # fmt: skip
+
+        for row in LEADING:
+            tests = {"swap": self.made("swap"), "id": self.tests(HARD)["id"]}
+            yield again("swap", "evaluate", row, tests, SWAP)
+        for row in LEADING:
+            tests = {"angles": self.made("angles"), "heat_map": self.made("heat-map")}
+            yield again("sweep", "evaluate", row, tests, ANGLES, HEAT_MAP)
+        tests = {name: self.tests(HARD)[name] for name in ("ood", "ood_L1")}
+        yield again("rescale", "rescale", "transolver", tests, UNIT_LENGTH)
+        for row in LEADING:
+            tests = {level: self.made(level) for level in ("coarse", "medium", "fine")}
+            yield again("refine", "refine", row, tests, LEVELS)
+
+    def cavities(self) -> Iterator[Cell]:
+        yield Cell(CAVITY_DATA, "make", CAVITY, "")
+        test = training_files(self.suite, CAVITY)["train"].replace("train", "test")
+        for row in LEADING:
+            yield Cell(
+                f"cavity/{row}", "train", CAVITY, row, 0, self.minutes(MIDDLE),
+                tests={"id": test}, needs=(*rate_cells(row), CAVITY_DATA),
+            )  # fmt: skip
+
+    def finetuning(self) -> Iterator[Cell]:
+        name = "ns2d-c"
+        for row in ("known+learned", "inducing"):
+            for count in FINETUNED:
+                for kind, start in (("scratch", ""), ("init", f"long/{HARD}/{row}/0")):
+                    yield Cell(
+                        f"finetune/{kind}/{row}/{count}", "train", name, row, 0,
+                        self.minutes(SHORT), (f"data.train_limit={count}",), self.tests(name),
+                        start=start, needs=rate_cells(row),
+                    )  # fmt: skip

@@ -3,6 +3,7 @@
     train     a model on a family, then its errors
     evaluate  a model that another cell trained, on other data
     refine    the same, on coarse, medium and fine meshes of the same shapes
+    rescale   the same, with coordinates squeezed to the lengths of the training data
     make      a data set that only the campaign needs
 
 A cell knows which cells must be finished before it (``needs``): those that choose its learning
@@ -19,7 +20,7 @@ from typing import Literal
 
 from geonew.errors import ConfigError
 
-Task = Literal["train", "evaluate", "refine", "make"]
+Task = Literal["train", "evaluate", "refine", "rescale", "make"]
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.=-]*(/[a-z0-9][a-z0-9+.=-]*)*")
 
 
@@ -65,7 +66,7 @@ class Cell:
             raise ConfigError(f"{self.name!r} is no name of a cell")
         if (self.task == "train") != (self.cpu_minutes > 0):
             raise ConfigError(f"cell {self.name} of task {self.task} has {self.cpu_minutes} min")
-        if self.task in ("evaluate", "refine") and not self.start:
+        if self.task in ("evaluate", "refine", "rescale") and not self.start:
             raise ConfigError(f"cell {self.name} evaluates no model")
 
     @property

@@ -85,7 +85,7 @@ class Place:
     def is_done(self, cell: Cell) -> bool:
         """Whether a cell is finished."""
         if cell.task == "make":
-            return all(made.is_complete() for made in sets()[cell.name])
+            return all(made.is_complete() for made in sets(self.campaign.suite)[cell.name])
         return self.result(cell).exists()
 
     def decided(self, cell: Cell) -> dict[str, dict[str, Any]]:

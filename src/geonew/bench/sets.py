@@ -1,45 +1,43 @@
 """Data sets that only the campaign needs, made by the generators of :mod:`geonew.data`.
 
-    GEONEW_HOME/data/bench/ns2d-c++/{swap,ood-l1,heat-map,coarse,medium,fine}.h5
+    GEONEW_HOME/data/bench/ns2d-c++/{swap,ood-l1,angles,heat-map,coarse,medium,fine}.h5
     GEONEW_HOME/data/bench/skewed-cavity/{train,val,test}.h5
 
 ``swap``: the test shapes of ns2d-c++ with inlet and outlet exchanged and the flow of that solved.
-``ood-l1``: out of distribution in everything but the channel's length. ``heat-map``: circles, with
-length, number and angle of the step on a grid of values. ``coarse``, ``medium``, ``fine``: the same
+``ood-l1``: out of distribution in everything but the channel's length. ``angles``: in distribution
+but for the step, of one angle after another. ``heat-map``: circles, with length, number and angle
+of the step on a grid of values. ``coarse``, ``medium``, ``fine``: the same
 shapes three times. ``skewed-cavity``: published lid-driven flows; the training samples are every
 third line of their grids, the test samples whole grids.
+
+The suite ``smoke`` has the same sets with a few samples each, under ``smoke-bench``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from numpy import ndarray
 
 from geonew.cache import default_folder
 from geonew.data.check import check_record
 from geonew.data.columns import pack
-from geonew.data.families import family
 from geonew.data.families.channel import (
     OBSTACLES_OOD,
-    RADIUS,
-    RAMP_ENDS,
-    RUN,
     STEEPEST,
-    Channel,
     ChannelObstacles,
+    Sizes,
+    some_squares,
 )
-from geonew.data.families.placing import place
 from geonew.data.generate import generate
 from geonew.data.header import Header
 from geonew.data.importing import open_source
 from geonew.data.recipe import Recipe
-from geonew.data.record import Case, Family, Record, Split
+from geonew.data.record import Family, Level, Record, Split
 from geonew.data.request import Request
 from geonew.data.store import DataSet
 from geonew.data.writer import Writer
@@ -47,93 +45,95 @@ from geonew.errors import DataError
 from geonew.mesh import NormalDirection, RawMesh, Rest, clean, label
 
 SEED = 0
-SAMPLES, LEVEL_SAMPLES = 100, 10
-LENGTHS = (1.0, 2.0, 3.0, 4.0, 5.0)
-COUNTS = (1, 2, 3, 4, 5, 6)
-ANGLES = (0.0, 15.0, 30.0)
-PER_PLACE = 2
 # Of the published cavities: which part and samples, and every which grid line.
-CAVITIES: Mapping[Split, tuple[str, int, int, int]] = {
-    "train": ("train", 0, 80, 3),
-    "val": ("train", 80, 100, 3),
-    "test": ("validate", 0, 50, 1),
-}
+Cavities = Mapping[Split, tuple[str, int, int, int]]
 CAVITY_FILE = "skewed_cavity.npz"
 # Where files that were published by others are, beside a checkout by default.
 PUBLISHED = "GEONEW_SHARED_DATA"
+Spot = tuple[float, int, float]  # length, obstacles, angle of the step in degrees
 
 
 @dataclass(frozen=True)
-class UnitLength(ChannelObstacles):
-    """ns2d-c++ with L = 1, all else out of distribution."""
+class Amounts:
+    """How much of each set a suite has.
 
-    name: str = "ns2d-c++-l1"
+    Args:
+        folder: of the sets, under ``GEONEW_HOME/data``.
+        samples: of ``swap`` and ``ood-l1``.
+        levels: shapes that are meshed three times.
+        places: of the heat map.
+        per_place: samples at each.
+        angles: of the step, one after another.
+        per_angle: samples at each.
+        cavities: split -> part, first and last sample, every which grid line.
 
-    def draw(
-        self,
-        split: Split,
-        generator: np.random.Generator,
-        axis: tuple[str, float] | None = None,
-        swap: bool = False,
-    ) -> Case:
-        """Four to six obstacles, at least one of them square, and a step."""
-        count = int(generator.integers(OBSTACLES_OOD[0], OBSTACLES_OOD[1] + 1))
-        squares = generator.random(count) < 0.5
-        if not squares.any():
-            squares[generator.integers(count)] = True
-        angle = STEEPEST * (1 - generator.random())  # in (0, steepest]
-        return channel_case(self.name, split, generator, 1.0, float(angle), squares)
+    """
 
-
-@dataclass(frozen=True)
-class Places(ChannelObstacles):
-    """ns2d-c++ with circles at given places (length, obstacles, angle), taken by their number."""
-
-    name: str = "ns2d-c++-places"
-    places: tuple[tuple[float, int, float], ...] = tuple(product(LENGTHS, COUNTS, ANGLES))
-
-    def draw(
-        self,
-        split: Split,
-        generator: np.random.Generator,
-        axis: tuple[str, float] | None = None,
-        swap: bool = False,
-    ) -> Case:
-        """The axis ``place`` is the number of the place."""
-        if axis is None or axis[0] != "place":
-            raise DataError(f"{self.name} is drawn along the axis 'place'")
-        length, count, angle = self.places[round(axis[1])]
-        return channel_case(self.name, split, generator, length, angle, np.zeros(count, dtype=bool))
+    folder: str
+    samples: int
+    levels: int
+    places: tuple[Spot, ...]
+    per_place: int
+    angles: tuple[float, ...]
+    per_angle: int
+    cavities: Cavities
 
 
-def channel_case(
-    name: str,
-    split: Split,
-    generator: np.random.Generator,
-    length: float,
-    angle: float,
-    squares: ndarray,
-) -> Case:
-    """A channel with obstacles at random places; the rest is given."""
-    start = float(generator.uniform(RAMP_ENDS[0], length - RUN - RAMP_ENDS[1])) if angle else 0.0
-    channel = Channel(length, angle, start)
-    obstacles, tries = place(generator, squares.tolist(), RADIUS, channel.walls, length)
-    numbers: dict[str, float | int] = {"length": length, "angle": angle, "start": start}
-    for k, o in enumerate(obstacles):
-        numbers |= {f"x_{k}": o.x, f"y_{k}": o.y, f"radius_{k}": o.radius}
-        numbers |= {f"square_{k}": int(o.square), f"angle_{k}": o.angle}
-    return Case(
-        family=name,
-        split=split,
-        shape=channel.shape(obstacles, False).to_dict(),
-        parameters={**numbers, "swap": 0, "tries": tries},
-        axes={
-            "obstacles": len(squares),
-            "squares": float(np.mean(squares)),
-            "length": length,
-            "angle": angle,
+AMOUNTS = {
+    "cpu": Amounts(
+        folder="bench",
+        samples=100,
+        levels=10,
+        places=tuple(product((1.0, 2.0, 3.0, 4.0, 5.0), (1, 2, 3, 4, 5, 6), (0.0, 15.0, 30.0))),
+        per_place=2,
+        angles=(0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0),
+        per_angle=10,
+        cavities={
+            "train": ("train", 0, 80, 3),
+            "val": ("train", 80, 100, 3),
+            "test": ("validate", 0, 50, 1),
         },
-    )
+    ),
+    "smoke": Amounts(
+        folder="smoke-bench",
+        samples=2,
+        levels=1,
+        places=tuple(product((1.0, 2.0), (1, 2), (0.0, 30.0))),
+        per_place=1,
+        angles=(0.0, 15.0, 30.0),
+        per_angle=1,
+        cavities={
+            "train": ("train", 0, 4, 3),
+            "val": ("train", 80, 82, 3),
+            "test": ("validate", 0, 1, 1),
+        },
+    ),
+}
+
+
+def unit_length(
+    split: Split, generator: np.random.Generator, axis: tuple[str, float] | None
+) -> Sizes:
+    """L = 1 and all else out of distribution: four to six obstacles, a square, a step."""
+    count = int(generator.integers(OBSTACLES_OOD[0], OBSTACLES_OOD[1] + 1))
+    squares = some_squares(generator.random(count) < 0.5, generator)
+    return Sizes(1.0, float(STEEPEST * (1 - generator.random())), squares)  # in (0, steepest]
+
+
+@dataclass(frozen=True)
+class AtPlaces:
+    """Circles at given places, taken by their number, which is the axis ``place``."""
+
+    places: tuple[Spot, ...]
+
+    def __call__(
+        self, split: Split, generator: np.random.Generator, axis: tuple[str, float] | None
+    ) -> Sizes:
+        """The sizes at a place."""
+        if axis is None or axis[0] != "place":
+            raise DataError("places of the heat map are drawn along the axis 'place'")
+        length, count, angle = self.places[round(axis[1])]
+        return Sizes(length, angle, (False,) * count)
 
 
 @dataclass(frozen=True)
@@ -166,22 +166,30 @@ class Generated:
 
 @dataclass(frozen=True)
 class Cavity:
-    """A file of published cavities, on every so many grid lines."""
+    """A file of published cavities, on every so many grid lines.
+
+    Args:
+        split: which split.
+        amounts: of the suite.
+
+    """
 
     split: Split
+    amounts: Amounts
 
     def path(self) -> Path:
         """Where it is."""
-        return default_folder() / "data" / "bench" / "skewed-cavity" / f"{self.split}.h5"
+        folder = default_folder() / "data" / self.amounts.folder
+        return folder / "skewed-cavity" / f"{self.split}.h5"
 
     def is_complete(self) -> bool:
         """Whether all samples are there."""
-        _, first, end, _ = CAVITIES[self.split]
+        _, first, end, _ = self.amounts.cavities[self.split]
         return stored_samples(self.path()) == end - first
 
     def make(self) -> None:
         """Import the samples, whole or not at all."""
-        part, first, end, stride = CAVITIES[self.split]
+        part, first, end, stride = self.amounts.cavities[self.split]
         content = {"kind": "skewed-cavity", "file": str(published(CAVITY_FILE)), "part": part}
         recipe = Recipe(Path("campaign"), {**content, "samples": [first, end], "split": self.split})
         source = open_source(recipe)
@@ -256,33 +264,47 @@ def published(name: str) -> Path:
     return folder / name
 
 
-def _heat_map() -> Generated:
-    made = Places()
-    numbers = tuple(float(k) for k in range(len(made.places)))
-    request = Request(
-        made.name, "ood", PER_PLACE * len(numbers), SEED, axis=("place", numbers)
-    )  # fmt: skip
-    return Generated("bench/ns2d-c++/heat-map.h5", made, request)
+def amounts_of(suite: str) -> Amounts:
+    """How much of each set a suite has."""
+    if suite not in AMOUNTS:
+        raise DataError(f"suite {suite!r} has no sets of its own", f"those with: {list(AMOUNTS)}")
+    return AMOUNTS[suite]
 
 
-def _of_hard(file: str, request: Callable[[str], Request]) -> Generated:
-    made = family("ns2d-c++")
-    return Generated(f"bench/ns2d-c++/{file}.h5", made, request(made.name))
-
-
-def sets() -> dict[str, Sequence[Generated | Cavity]]:
+def sets(suite: str) -> dict[str, Sequence[Generated | Cavity]]:
     """Files of each cell that makes data."""
-    unit = UnitLength()
+    amounts = amounts_of(suite)
+
+    def file(name: str, made: ChannelObstacles, request: Request) -> Generated:
+        return Generated(f"{amounts.folder}/ns2d-c++/{name}.h5", made, request)
+
+    def level(name: Level) -> Generated:
+        return file(name, plain, Request(plain.name, "test", amounts.levels, SEED, name))
+
+    plain = ChannelObstacles()
+    unit = ChannelObstacles("ns2d-c++-l1", unit_length)
+    spread = ChannelObstacles("ns2d-c++-places", AtPlaces(amounts.places))
+    numbers = tuple(float(k) for k in range(len(amounts.places)))
+    everywhere = amounts.per_place * len(numbers)
+    swapped = Request(plain.name, "test", amounts.samples, SEED, swap=True)
+    steps = Request(
+        plain.name,
+        "ood",
+        amounts.per_angle * len(amounts.angles),
+        SEED,
+        axis=("angle", amounts.angles),
+    )
     return {
-        "data/ood-l1": [
-            Generated("bench/ns2d-c++/ood-l1.h5", unit, Request(unit.name, "ood", SAMPLES, SEED))
+        "data/ood-l1": [file("ood-l1", unit, Request(unit.name, "ood", amounts.samples, SEED))],
+        "data/swap": [file("swap", plain, swapped)],
+        "data/angles": [file("angles", plain, steps)],
+        "data/heat-map": [
+            file(
+                "heat-map",
+                spread,
+                Request(spread.name, "ood", everywhere, SEED, axis=("place", numbers)),
+            )
         ],
-        "data/swap": [_of_hard("swap", lambda n: Request(n, "test", SAMPLES, SEED, swap=True))],
-        "data/heat-map": [_heat_map()],
-        "data/levels": [
-            _of_hard("coarse", lambda n: Request(n, "test", LEVEL_SAMPLES, SEED, "coarse")),
-            _of_hard("medium", lambda n: Request(n, "test", LEVEL_SAMPLES, SEED, "medium")),
-            _of_hard("fine", lambda n: Request(n, "test", LEVEL_SAMPLES, SEED, "fine")),
-        ],
-        "data/skewed-cavity": [Cavity("train"), Cavity("val"), Cavity("test")],
+        "data/levels": [level("coarse"), level("medium"), level("fine")],
+        "data/skewed-cavity": [Cavity(split, amounts) for split in amounts.cavities],
     }

@@ -16,20 +16,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import yaml
 
 from geonew.bench.cell import Cell
 from geonew.bench.choices import chosen_rate
+from geonew.bench.history import history
 from geonew.bench.place import Place
 from geonew.bench.refinement import refinement
+from geonew.bench.rescaling import rescaled
 from geonew.bench.rows import model_of
 from geonew.bench.sets import sets
 from geonew.cache import Cache
 from geonew.evaluate.evaluation import Evaluation, evaluate_set
 from geonew.evaluate.report import weights, write_json
-from geonew.evaluate.testset import read_test
-from geonew.train.checkpoint import ModelFile, current_versions, read_model
+from geonew.evaluate.testset import TestSet, read_test
+from geonew.train.checkpoint import current_versions, read_model
 from geonew.train.config import RunConfig, load_config
 from geonew.train.log import read_log
 from geonew.train.loop import train
@@ -44,7 +47,7 @@ def run_cell(place: Place, cell: Cell) -> int:
     """Compute a cell and write its result; the exit code of its process."""
     torch.set_num_threads(1)
     if cell.task == "make":
-        for made in sets()[cell.name]:
+        for made in sets(place.campaign.suite)[cell.name]:
             if not made.is_complete():
                 made.make()
         return FINISHED
@@ -56,12 +59,14 @@ def run_cell(place: Place, cell: Cell) -> int:
         results = {"error": {}, "refinement": refinement(path, cell.tests)}
     else:
         results = _tested(path, cell)
+    budget = place.read(trained) if place.result(trained).exists() else {}
     document = {
         "name": cell.name,
         "task": cell.task,
         "family": cell.family,
         "model": cell.row,
         "trained": trained.name,
+        **{key: budget[key] for key in ("seed", "cpu_minutes") if key in budget},
         **results,
         "versions": current_versions(),
         "command": evaluate_command(place, trained, cell.tests),
@@ -75,6 +80,7 @@ def configuration(place: Place, cell: Cell) -> tuple[RunConfig, list[str]]:
     base = place.config(cell)
     model = model_of(cell.row, read_yaml(base).get("model", {}), cell.family)
     settings = [
+        *place.campaign.data_settings(cell),
         f"model={_flow(model)}",
         *cell.settings,
         f"optimiser.learning_rate={chosen_rate(cell, place.decided(cell))!r}",
@@ -123,10 +129,12 @@ def _train(place: Place, cell: Cell) -> int:
         "family": cell.family,
         "model": cell.row,
         "settings": list(cell.settings),
+        "architecture": config.model.to_plain(),
         "seed": cell.seed,
         "cpu_minutes": cell.cpu_minutes,
         "cpu_seconds": end["cpu_seconds"],
         "steps": outcome.steps,
+        "train_samples": _samples(events),
         "epochs": outcome.steps * config.batch / _samples(events),
         "learning_rate": config.optimiser.learning_rate,
         "batch": config.batch,
@@ -136,6 +144,7 @@ def _train(place: Place, cell: Cell) -> int:
         "skipped_batches": end["skipped_batches"],
         "parameters": weights(model),
         "samples_per_second": outcome.steps * config.batch / end["cpu_seconds"],
+        "history": history(events),
         **_tested(folder / BEST, cell),
         "data_hash": {"train": about.data_hash},
         "versions": current_versions(),
@@ -147,11 +156,19 @@ def _train(place: Place, cell: Cell) -> int:
 
 
 def _tested(path: Path, cell: Cell) -> dict[str, Any]:
-    """Results of a model on all test sets of a cell."""
+    """Results of a model on all test sets of a cell, and what a prediction costs on the first."""
     model, about = read_model(path)
     found: dict[str, Evaluation] = {}
+    truth: dict[str, float] = {}
     for name, file in cell.tests.items():
-        found[name] = _evaluated(model, about, file)
+        tested = read_test(file, about, cache=Cache.default())
+        if cell.task == "rescale":
+            tested = rescaled(tested, about)
+        timed = cell.task == "train" and not found
+        found[name] = evaluate_set(model, about, tested, runtime=timed)
+        seconds = reference_seconds(tested)
+        if seconds is not None:
+            truth[name] = seconds
     plain = {name: one.to_plain(each=False) for name, one in found.items()}
     result: dict[str, Any] = {
         key: {name: one[source] for name, one in plain.items()}
@@ -167,6 +184,11 @@ def _tested(path: Path, cell: Cell) -> dict[str, Any]:
     result["conservation"] = {
         name: {key: one[key] for key in ("mass_defect", "divergence", "truth")}
         for name, one in plain.items()
+    }
+    result["samples"] = {name: one.samples for name, one in found.items()}
+    result["reference_seconds"] = truth
+    result["runtime"] = {
+        name: one["runtime"] for name, one in plain.items() if one["runtime"] is not None
     }
     if "heat_map" in found:
         result["places"] = heat_map(found["heat_map"])
@@ -185,9 +207,10 @@ def heat_map(evaluation: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def _evaluated(model: torch.nn.Module, about: ModelFile, file: str) -> Evaluation:
-    tested = read_test(file, about, cache=Cache.default())
-    return evaluate_set(model, about, tested)
+def reference_seconds(tested: TestSet) -> float | None:
+    """Median time in which our own solvers made a sample; none for imported data."""
+    seconds = [r.info["seconds"] for r in tested.records if r.info.get("seconds", 0) > 0]
+    return float(np.median(seconds)) if seconds else None
 
 
 def _samples(events: list[dict[str, Any]]) -> int:

@@ -11,6 +11,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from geonew.cli.options import add_repeatable
+
 if TYPE_CHECKING:
     from geonew.bench.cell import Cell
     from geonew.bench.place import Place
@@ -21,25 +23,25 @@ INTERRUPTED = 130
 def register(subparsers: argparse._SubParsersAction) -> None:
     """Add ``bench``."""
     command = subparsers.add_parser("bench", help="compare all models on all families")
-    command.add_argument("--suite", default="cpu", help="which campaign (%(default)s)")
     command.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="cells whose name has or matches this, e.g. main/ns2d-c++ (may be repeated)",
+        "--suite",
+        default="cpu",
+        help="which campaign (%(default)s); smoke is the same in seconds, on a few samples",
+    )
+    add_repeatable(
+        command, "--only", "PATTERN", "cells whose name has or matches this, e.g. main/ns2d-c++"
     )
     command.add_argument("--list", action="store_true", dest="listing", help="done and open cells")
     command.add_argument("--dry-run", action="store_true", help="show the commands, run nothing")
     command.add_argument("--workers", type=int, default=2, help="cells at a time (%(default)s)")
     command.add_argument("--results", type=Path, help="folder of the results (results/SUITE)")
-    command.add_argument("--configs", type=Path, help="base configurations (configs/SUITE)")
+    command.add_argument("--configs", type=Path, help="base configurations (configs/cpu)")
     command.add_argument("--cell", help=argparse.SUPPRESS)  # one cell, in this process
     command.set_defaults(run=_bench)
 
 
 def _bench(arguments: argparse.Namespace) -> int:
-    from geonew.bench.campaign import campaign
+    from geonew.bench.campaign import CONFIGS, campaign
     from geonew.bench.cell import matching
     from geonew.bench.place import Place
 
@@ -47,7 +49,7 @@ def _bench(arguments: argparse.Namespace) -> int:
     place = Place(
         whole,
         arguments.results or Path("results") / arguments.suite,
-        arguments.configs or Path("configs") / arguments.suite,
+        arguments.configs or Path("configs") / CONFIGS,
     )
     if arguments.cell:
         return _one(place, whole[arguments.cell])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from geonew.cli.options import add_repeatable
 from geonew.errors import ConfigError
 
 
@@ -25,13 +26,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     )
     command.add_argument("--json", type=Path, metavar="OUT", help="write all figures as JSON")
     command.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    command.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="AXIS=VALUE",
-        help="figures for the samples at this place too (may be repeated)",
-    )
+    add_repeatable(command, "--where", "AXIS=VALUE", "figures for the samples at this place too")
     command.add_argument("--batch", type=int, default=8, help="samples at once (%(default)s)")
     command.add_argument("--limit", type=int, metavar="N", help="the first N samples of each file")
     command.add_argument("--device", default="auto", help="auto, cpu or cuda (%(default)s)")

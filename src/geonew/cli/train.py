@@ -11,6 +11,8 @@ import argparse
 from contextlib import ExitStack
 from pathlib import Path
 
+from geonew.cli.options import add_repeatable
+
 INTERRUPTED = 130  # as if SIGINT had ended it
 
 
@@ -23,13 +25,12 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     )
     command.add_argument("--init", type=Path, metavar="MODEL", help="start from a model file")
     command.add_argument("--device", help="auto, cpu or cuda, instead of the configuration's")
-    command.add_argument(
+    add_repeatable(
+        command,
         "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="settings",
-        help="replace a setting, e.g. optimiser.learning_rate=1e-3 (may be repeated)",
+        "KEY=VALUE",
+        "replace a setting, e.g. optimiser.learning_rate=1e-3",
+        name="settings",
     )
     command.add_argument("--quiet", action="store_true", help="show no progress")
     command.set_defaults(run=_train)

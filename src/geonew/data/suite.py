@@ -1,7 +1,8 @@
 """Suites: the files that a benchmark needs, made in one go, under ``GEONEW_HOME/data``.
 
 ``cpu`` has 400 training, 100 validation, 100 calibration, 100 test and 200 out-of-distribution
-samples of every family at the coarse level (1,000 for training ``ns2d-c++``).
+samples of every family at the coarse level (1,000 for training ``ns2d-c++``). ``smoke`` has a few
+samples of each, to see in a minute or two that everything runs; its errors mean nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +51,11 @@ class Suite:
         return (home or default_folder()) / "data" / self.name / family / f"{split}.h5"
 
 
-SUITES = {"cpu": Suite("cpu", "coarse", SIZES, {("ns2d-c++", "train"): 1000})}
+FEW: Mapping[Split, int] = {"train": 4, "val": 2, "calibration": 2, "test": 2, "ood": 2}
+SUITES = {
+    "cpu": Suite("cpu", "coarse", SIZES, {("ns2d-c++", "train"): 1000}),
+    "smoke": Suite("smoke", "coarse", FEW, {}),
+}
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from geonew.data.families.channel import ChannelObstacles, ChannelReynolds, QuadrantObstacles
+from geonew.data.families.channel import ChannelObstacles, QuadrantObstacles
 from geonew.data.families.elasticity import Elasticity
 from geonew.data.families.naca import NacaEuler
 from geonew.data.families.pipe import Pipe
 from geonew.data.families.poisson import PolyPoisson
+from geonew.data.families.reynolds import ChannelReynolds
 from geonew.data.families.solids import BallPoisson, DuctStokes
 from geonew.data.record import Family
 from geonew.errors import InputError

@@ -1,4 +1,4 @@
-r"""``ns2d-c``, ``ns2d-c++``, ``ns2d-re``: steady flow past obstacles in a channel of height 1.
+r"""``ns2d-c``, ``ns2d-c++``: steady flow past obstacles in a channel of height 1.
 
 Navier-Stokes (:mod:`geonew.data.families.flow`) in :math:`[0, L] \times [0, 1]` without obstacles,
 the lower wall rising by an angled step: from :math:`x_s` on at the angle theta over a run of 0.4,
@@ -9,21 +9,19 @@ the truth is that of the reversed flow, with the same profile over the height of
 * ``ns2d-c++``: in distribution L = 1, one to three circles, no step. Out of distribution, jointly,
   L in (1, 5], four to six obstacles, at least one of them square, theta in (0, 30] degrees. A sweep
   sets one of these axes and draws the others in distribution.
-* ``ns2d-re``: those shapes in distribution; Reynolds number and inlet profile drawn.
 
-The first two are air at U = 1e-4 m/s, H = 1 m: Re = U H / nu = 6.7. The third is dimensionless,
-:math:`Re\, (u \cdot \nabla) u - \Delta u + \nabla p = 0`: p is in units of the viscous stress
-:math:`\mu U / H`, so that it stays of one size from Re = 1 to 100.
+Both are air at U = 1e-4 m/s, H = 1 m: Re = U H / nu = 6.7. Reynolds number and profile are drawn in
+:mod:`geonew.data.families.reynolds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray
 
 from geonew.data.families.flow import Fluid, Inflow, flow_problem, solve_flow
@@ -53,13 +51,6 @@ AXES = {
     "length": (1.0, LONGEST),
     "angle": (0.0, STEEPEST),
 }
-
-REYNOLDS, REYNOLDS_OOD = (1.0, 100.0), (100.0, 200.0)
-SKEW, SKEW_OOD = 0.5, (0.5, 0.9)
-FLATNESS = 0.5
-AXES_RE = {"reynolds": (1.0, 200.0), "skew": (-0.9, 0.9), "flatness": (-0.5, 0.5)}
-# Of p in units of the viscous stress, and of the Reynolds number.
-PRESSURE_RE, REFERENCE_RE = 100.0, 10.0
 
 # Units of obstacles; lengths come from the family. A square is 1 or 0, as is a reversed flow.
 UNITS_OBSTACLES = {"square_k": "1", "angle_k": "rad", "swap": "1", "tries": "1"}
@@ -153,7 +144,7 @@ def inflow_through(shape: Shape, speed: float, skew: float = 0.0, flatness: floa
     return velocity
 
 
-def _numbers(obstacles: Sequence[Obstacle]) -> dict[str, Number]:
+def numbers_of(obstacles: Sequence[Obstacle]) -> dict[str, Number]:
     """Every number of the obstacles by name."""
     named: dict[str, Number] = {}
     for k, o in enumerate(obstacles):
@@ -248,7 +239,7 @@ class QuadrantObstacles:
             family=self.name,
             split=split,
             shape=Channel().shape(obstacles, swap).to_dict(),
-            parameters={**_numbers(obstacles), "swap": int(swap)},
+            parameters={**numbers_of(obstacles), "swap": int(swap)},
             axes={"radius": float(np.mean(radii))},
         )
 
@@ -264,10 +255,64 @@ class QuadrantObstacles:
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """What is chosen of a channel before its obstacles are placed.
+
+    Args:
+        length: L.
+        angle: of the step in degrees.
+        squares: which obstacles are squares; as many as there are obstacles.
+
+    """
+
+    length: float
+    angle: float
+    squares: tuple[bool, ...]
+
+
+Choose = Callable[[Split, np.random.Generator, tuple[str, float] | None], Sizes]
+
+
+def drawn_sizes(
+    split: Split, generator: np.random.Generator, axis: tuple[str, float] | None
+) -> Sizes:
+    """The distribution of ``ns2d-c++``; axes ``obstacles``, ``squares``, ``length``, ``angle``."""
+    axis = check_axis("ns2d-c++", axis, AXES)
+    ood = is_ood(split, axis)
+    fixed = {} if axis is None else {axis[0]: axis[1]}
+    low, high = OBSTACLES_OOD if ood else OBSTACLES
+    count = round(fixed.get("obstacles", generator.integers(low, high + 1)))
+    # 1 - random() is in (0, 1]: the interval without its end in distribution.
+    length, angle = 1 - generator.random(), 1 - generator.random()
+    length = fixed.get("length", 1 + (LONGEST - 1) * length if ood else 1.0)
+    angle = fixed.get("angle", STEEPEST * angle if ood else 0.0)
+    chosen = generator.random(count) < (0.5 if ood else fixed.get("squares", 0.0))
+    return Sizes(
+        float(length),
+        float(angle),
+        some_squares(chosen, generator) if ood else tuple(chosen.tolist()),
+    )
+
+
+def some_squares(chosen: Bool[ndarray, "n"], generator: np.random.Generator) -> tuple[bool, ...]:
+    """At least one square."""
+    if not chosen.any():
+        chosen[generator.integers(len(chosen))] = True
+    return tuple(chosen.tolist())
+
+
+@dataclass(frozen=True)
 class ChannelObstacles:
-    """``ns2d-c++``: circles in a unit square, and what lies outside of that distribution."""
+    """``ns2d-c++``: circles in a unit square, and what lies outside of that distribution.
+
+    Args:
+        name: of the family.
+        choose: how length, step and kinds of obstacles are chosen.
+
+    """
 
     name: str = "ns2d-c++"
+    choose: Choose = drawn_sizes
 
     @property
     def problem(self) -> Problem:
@@ -304,22 +349,12 @@ class ChannelObstacles:
         axis: tuple[str, float] | None = None,
         swap: bool = False,
     ) -> Case:
-        """A random case; axes ``obstacles``, ``squares`` (share), ``length``, ``angle``."""
-        axis = check_axis(self.name, axis, AXES)
-        ood = is_ood(split, axis)
-        fixed = {} if axis is None else {axis[0]: axis[1]}
-        low, high = OBSTACLES_OOD if ood else OBSTACLES
-        count = round(fixed.get("obstacles", generator.integers(low, high + 1)))
-        # 1 - random() is in (0, 1]: the interval without its end in distribution.
-        length, angle = 1 - generator.random(), 1 - generator.random()
-        length = fixed.get("length", 1 + (LONGEST - 1) * length if ood else 1.0)
-        angle = fixed.get("angle", STEEPEST * angle if ood else 0.0)
-        chosen = generator.random(count) < (0.5 if ood else fixed.get("squares", 0.0))
-        if ood and not chosen.any():
-            chosen[generator.integers(count)] = True
-        start = float(generator.uniform(RAMP_ENDS[0], length - RUN - RAMP_ENDS[1]))
-        channel = Channel(float(length), float(angle), start if angle > 0 else 0.0)
-        obstacles, tries = place(generator, chosen.tolist(), RADIUS, channel.walls, channel.length)
+        """A random case, with the axes of the family's choice."""
+        sizes = self.choose(split, generator, axis)
+        start = float(generator.uniform(RAMP_ENDS[0], sizes.length - RUN - RAMP_ENDS[1]))
+        channel = Channel(sizes.length, sizes.angle, start if sizes.angle > 0 else 0.0)
+        squares = list(sizes.squares)
+        obstacles, tries = place(generator, squares, RADIUS, channel.walls, channel.length)
         return Case(
             family=self.name,
             split=split,
@@ -328,13 +363,13 @@ class ChannelObstacles:
                 "length": channel.length,
                 "angle": channel.angle,
                 "start": channel.start,
-                **_numbers(obstacles),
+                **numbers_of(obstacles),
                 "swap": int(swap),
                 "tries": tries,
             },
             axes={
-                "obstacles": count,
-                "squares": float(np.mean(chosen)),
+                "obstacles": len(squares),
+                "squares": float(np.mean(squares)),
                 "length": channel.length,
                 "angle": channel.angle,
             },
@@ -349,92 +384,3 @@ class ChannelObstacles:
         check_case(self.name, case)
         inflow = inflow_through(Shape.from_dict(case.shape), SPEED)
         return solve_channel(case, level, AIR, inflow, times)
-
-
-@dataclass(frozen=True)
-class ChannelReynolds:
-    """``ns2d-re``: Reynolds number and inlet profile drawn, shapes as in ``ns2d-c++``."""
-
-    name: str = "ns2d-re"
-
-    @property
-    def problem(self) -> Problem:
-        """The Navier-Stokes equations, convection times the parameter ``reynolds``."""
-        return flow_problem(
-            self.name,
-            Fluid(1.0, 1.0),
-            speed=1.0,
-            pressure=PRESSURE_RE,
-            convection=True,
-            reynolds=REFERENCE_RE,
-        )
-
-    @property
-    def ranges(self) -> Mapping[str, str]:
-        """Drawn parameters."""
-        return {
-            "reynolds": f"U H / nu: ID log-uniform in {REYNOLDS}, OOD uniform in "
-            f"({REYNOLDS_OOD[0]:g}, {REYNOLDS_OOD[1]:g}]",
-            "skew": f"a of the inlet profile: ID uniform in +-{SKEW}, OOD of either sign with size "
-            f"in ({SKEW_OOD[0]}, {SKEW_OOD[1]}]",
-            "flatness": f"b of the inlet profile: uniform in +-{FLATNESS}, times 1 - |a| OOD",
-            "obstacles, radius_k, x_k, y_k": "as ns2d-c++ in distribution",
-            "swap": "flow reversed: only on request",
-        }
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Dimensionless; pressure over the viscous stress."""
-        ones = ("length", "velocity", "pressure", "reynolds", "skew", "flatness")
-        return {**dict.fromkeys((*ones, "x_k", "y_k", "radius_k"), "1"), **UNITS_OBSTACLES}
-
-    def draw(
-        self,
-        split: Split,
-        generator: np.random.Generator,
-        axis: tuple[str, float] | None = None,
-        swap: bool = False,
-    ) -> Case:
-        """A random case; axes ``reynolds``, ``skew``, ``flatness``."""
-        axis = check_axis(self.name, axis, AXES_RE)
-        ood = is_ood(split, axis)
-        fixed = {} if axis is None else {axis[0]: axis[1]}
-        part, sign = 1 - generator.random(), float(generator.choice([-1.0, 1.0]))
-        size, flat = 1 - generator.random(), float(generator.uniform(-FLATNESS, FLATNESS))
-        if ood:
-            reynolds = REYNOLDS_OOD[0] + (REYNOLDS_OOD[1] - REYNOLDS_OOD[0]) * part
-            skew = sign * (SKEW_OOD[0] + (SKEW_OOD[1] - SKEW_OOD[0]) * size)
-            flat *= (1 - abs(skew)) / FLATNESS
-        else:
-            reynolds, skew = REYNOLDS[0] * (REYNOLDS[1] / REYNOLDS[0]) ** part, sign * SKEW * size
-        chosen = {
-            "reynolds": float(fixed.get("reynolds", reynolds)),
-            "skew": float(fixed.get("skew", skew)),
-            "flatness": float(fixed.get("flatness", flat)),
-        }
-        count = int(generator.integers(OBSTACLES[0], OBSTACLES[1] + 1))
-        channel = Channel()
-        obstacles, tries = place(generator, [False] * count, RADIUS, channel.walls, channel.length)
-        return Case(
-            family=self.name,
-            split=split,
-            shape=channel.shape(obstacles, swap).to_dict(),
-            parameters={**chosen, **_numbers(obstacles), "swap": int(swap), "tries": tries},
-            axes=dict(chosen),
-        )
-
-    def mesh(self, case: Case, level: Level) -> Mesh:
-        """The mesh that is stored."""
-        return channel_mesh(Shape.from_dict(case.shape), level)
-
-    def solve(self, case: Case, level: Level, *, times: int = 1) -> Record:
-        """P2/P1 on the mesh refined ``times``, restricted to the stored vertices."""
-        check_case(self.name, case)
-        data = case.parameters
-        inflow = inflow_through(
-            Shape.from_dict(case.shape), 1.0, float(data["skew"]), float(data["flatness"])
-        )
-        reynolds = float(data["reynolds"])
-        # Velocity and length 1, stress mu U / H = 1: density Re, kinematic viscosity 1 / Re.
-        fluid = Fluid(viscosity=1 / reynolds, density=reynolds)
-        return solve_channel(case, level, fluid, inflow, times, {"reynolds": reynolds})
