@@ -25,7 +25,7 @@ def same(mesh, want):
 # -- round trips -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", [".vtu", ".msh"])
+@pytest.mark.parametrize("suffix", [".vtu", ".vtk", ".msh"])
 def test_round_trip_is_exact(zoo_mesh, tmp_path, suffix):
     path = tmp_path / f"mesh{suffix}"
     write_mesh(path, zoo_mesh, {"u": zoo_mesh.points[:, 0]}, {"volume": zoo_mesh.volumes})
@@ -36,29 +36,32 @@ def test_round_trip_is_exact(zoo_mesh, tmp_path, suffix):
 @pytest.mark.parametrize("name", ["square_with_hole", "hollow_cube", "slivers"])
 def test_writing_is_reproducible_and_read_by_others(name, tmp_path):
     mesh = ZOO[name]()
-    for suffix, format_name in ((".vtu", "vtu"), (".msh", "gmsh")):
+    for suffix, format_name in ((".vtu", "vtu"), (".vtk", "vtk"), (".msh", "gmsh")):
         one, two = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
         write_mesh(one, mesh)
         write_mesh(two, mesh)
         assert one.read_bytes() == two.read_bytes()
         other = meshio.read(one, format_name)
-        assert other.points[:, : mesh.dim].tobytes() == mesh.points.tobytes()
+        np.testing.assert_array_equal(other.points[:, : mesh.dim], mesh.points)
         kind = "triangle" if mesh.dim == 2 else "tetra"
         np.testing.assert_array_equal(other.get_cells_type(kind), mesh.cells)
 
 
+@pytest.mark.parametrize("suffix", [".vtu", ".vtk"])
 @pytest.mark.parametrize("name", ["plate", "cube"])
-def test_vtk_reads_the_same_values(name, tmp_path):
+def test_vtk_reads_the_same_values(name, suffix, tmp_path):
     from vtkmodules.util.numpy_support import vtk_to_numpy
+    from vtkmodules.vtkIOLegacy import vtkUnstructuredGridReader
     from vtkmodules.vtkIOXML import vtkXMLUnstructuredGridReader
 
     mesh = ZOO[name]()
     rng = np.random.default_rng(0)
     u, v = rng.normal(size=mesh.n_nodes), rng.normal(size=(mesh.n_nodes, mesh.dim))
     q = rng.normal(size=mesh.n_cells)
-    path = tmp_path / "mesh.vtu"
+    path = tmp_path / f"mesh{suffix}"
     write_mesh(path, mesh, {"u": u, "v": v}, {"q": q}, {"margin": 0.25, "steps": np.array([3, 4])})
-    reader = vtkXMLUnstructuredGridReader()
+    xml = suffix == ".vtu"
+    reader = vtkXMLUnstructuredGridReader() if xml else vtkUnstructuredGridReader()
     reader.SetFileName(str(path))
     reader.Update()
     grid = reader.GetOutput()

@@ -1,8 +1,9 @@
 r"""Meshes from and to files: the only module that knows meshio.
 
 ``read_mesh`` reads Gmsh ``.msh`` (2.2, 4.1), ``.vtu``, ``.vtk``, ``.xdmf``, Abaqus ``.inp``,
-Nastran ``.bdf`` and whatever else meshio reads; ``write_mesh`` writes ``.vtu`` and ``.msh``. What
-is written is read back bit for bit: coordinates, order of nodes and cells, groups and their order.
+Nastran ``.bdf`` and whatever else meshio reads; ``write_mesh`` writes ``.vtu``, ``.vtk`` and
+``.msh``. What is written is read back bit for bit: coordinates, order of nodes and cells, groups
+and their order.
 
 Group names come, in this order, from named element sets (physical names, surfaces), arrays
 ``group:NAME`` (:mod:`geonew.mesh.vtu`), integer data on the facets (``group_<number>``; 0 and
@@ -36,9 +37,10 @@ from geonew.mesh.mesh import Mesh
 from geonew.mesh.msh import msh_bytes, read_msh
 from geonew.mesh.repair import SAME_PLACE, RawMesh, clean
 from geonew.mesh.split import DIMENSION, shape_of
+from geonew.mesh.vtk import vtk_bytes
 from geonew.mesh.vtu import GROUP_ARRAY, GROUP_PREFIX, vtu_bytes
 
-WRITABLE = (".vtu", ".msh")
+WRITABLE = (".vtu", ".vtk", ".msh")
 # A whole number in a mesh file counts or numbers something that the file holds. Numbering may be
 # sparse, so small files may use large numbers, but not larger than this, nor than this per byte.
 LARGEST_NUMBER = 10_000_000
@@ -380,14 +382,14 @@ def write_mesh(
     field_data: Mapping[str, ndarray | float | int] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a mesh with its groups and data to ``.vtu`` or ``.msh``, at once or not at all.
+    """Write a mesh with groups and data to ``.vtu``, ``.vtk`` or ``.msh``, at once or not at all.
 
     Args:
         path: the file; its extension says the format.
         mesh: what to write.
         point_data: name -> one row per node; plane vectors get a third component 0.
         cell_data: name -> one row per cell.
-        field_data: name -> numbers that belong to the whole mesh (``.vtu`` only).
+        field_data: name -> numbers that belong to the whole mesh (not ``.msh``).
         overwrite: whether an existing file may be replaced.
 
     """
@@ -404,6 +406,8 @@ def write_mesh(
         whole = _table(field_data or {}, None, "field")
         if suffix == ".vtu":
             content = vtu_bytes(mesh, nodal, cellular, whole)
+        elif suffix == ".vtk":
+            content = vtk_bytes(mesh, nodal, cellular, whole)
         elif whole:
             raise MeshFileError(
                 f".msh files hold no field data {sorted(whole)}", "write a .vtu file"

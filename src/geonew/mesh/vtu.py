@@ -21,7 +21,7 @@ from geonew.mesh.mesh import Mesh
 
 GROUP_ARRAY = "group"
 GROUP_PREFIX = "group:"
-_VTK_TYPE = {2: 3, 3: 5, 4: 10}  # nodes of a simplex -> VTK's number of its cell type
+VTK_TYPE = {2: 3, 3: 5, 4: 10}  # nodes of a simplex -> VTK's number of its cell type
 _TYPE_NAME = {"f8": "Float64", "f4": "Float32", "i8": "Int64", "i4": "Int32", "i1": "Int8"}
 _TYPE_NAME |= {"u1": "UInt8"}
 
@@ -34,10 +34,9 @@ def vtu_bytes(
 ) -> bytes:
     """The mesh, its groups and data as the content of a ``.vtu`` file."""
     facets = list(mesh.groups.values())
-    counts = [len(table) for table in facets]
     tables = [mesh.cells, *facets]
     sizes = np.concatenate([np.full(len(t), t.shape[1], dtype=np.int64) for t in tables])
-    types = np.concatenate([np.full(len(t), _VTK_TYPE[t.shape[1]], dtype=np.uint8) for t in tables])
+    types = np.concatenate([np.full(len(t), VTK_TYPE[t.shape[1]], dtype=np.uint8) for t in tables])
     points = np.zeros((mesh.n_nodes, 3))
     points[:, : mesh.dim] = mesh.points
 
@@ -64,23 +63,30 @@ def vtu_bytes(
     _append(section, "types", types)
     section = ElementTree.SubElement(piece, "PointData")
     for name, values in point_data.items():
-        _append(section, name, _in_space(values))
+        _append(section, name, in_space(values))
     section = ElementTree.SubElement(piece, "CellData")
-    number = np.repeat(np.arange(len(tables), dtype=np.int32), [mesh.n_cells, *counts])
-    if mesh.groups:
-        _append(section, GROUP_ARRAY, number)
-    for k, name in enumerate(mesh.groups, 1):
-        _append(section, GROUP_PREFIX + name, (number == k).astype(np.int8))
-    for name, values in cell_data.items():
-        values = _in_space(values)
-        # Data of cells have no value on facets: NaN says so, where the type has one.
-        blank = np.nan if values.dtype.kind == "f" else 0
-        rest = np.full((sum(counts), *values.shape[1:]), blank, dtype=values.dtype)
-        _append(section, name, np.concatenate([values, rest]))
+    for name, values in group_arrays(mesh, cell_data).items():
+        _append(section, name, values)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
 
 
-def _in_space(values: ndarray) -> ndarray:
+def group_arrays(mesh: Mesh, cell_data: Mapping[str, ndarray]) -> dict[str, ndarray]:
+    """Arrays over the cells and, after them, the facets of all groups: the groups, and the data."""
+    counts = [len(facets) for facets in mesh.groups.values()]
+    number = np.repeat(np.arange(len(counts) + 1, dtype=np.int32), [mesh.n_cells, *counts])
+    arrays: dict[str, ndarray] = {GROUP_ARRAY: number} if mesh.groups else {}
+    for k, name in enumerate(mesh.groups, 1):
+        arrays[GROUP_PREFIX + name] = (number == k).astype(np.int8)
+    for name, values in cell_data.items():
+        values = in_space(values)
+        # Data of cells have no value on facets: NaN says so, where the type has one.
+        blank = np.nan if values.dtype.kind == "f" else 0
+        rest = np.full((sum(counts), *values.shape[1:]), blank, dtype=values.dtype)
+        arrays[name] = np.concatenate([values, rest])
+    return arrays
+
+
+def in_space(values: ndarray) -> ndarray:
     """Plane vectors get a third component 0, without which ParaView draws no arrows."""
     if values.ndim == 2 and values.shape[1] == 2:
         return np.column_stack([values, np.zeros(len(values), dtype=values.dtype)])

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -97,12 +97,12 @@ class Prediction:
         """The interior partition (or group, numbered after them) that dominates at each node."""
         return self.rows.argmax(axis=-1).astype(np.float64)
 
-    def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Write mesh, fields, dominant partitions and certificate to a ``.vtu`` file."""
+    def arrays(self) -> tuple[dict[str, ndarray], dict[str, ndarray | float | int]]:
+        """What a file holds: on the nodes fields and partitions; certificate and fluxes."""
         point_data = dict(self.fields)
         for k, name in enumerate(self.problem.component_names):
             point_data[f"partition_{name}"] = self.partition[:, k]
-        numbers: dict[str, Any] = {
+        numbers: dict[str, ndarray | float | int] = {
             f"certificate_{key}": float(value)
             for key, value in self.certificate.to_dict().items()
             if isinstance(value, int | float)
@@ -111,6 +111,11 @@ class Prediction:
         numbers["certificate_converged"] = float(self.certificate.converged)
         for k, name in enumerate(self.problem.component_names):
             numbers[f"fluxes_{name}"] = self.fluxes[k]
+        return point_data, numbers
+
+    def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write mesh, fields, dominant partitions and certificate (``.vtu`` or ``.vtk``)."""
+        point_data, numbers = self.arrays()
         write_mesh(path, self.mesh, point_data, field_data=numbers, overwrite=overwrite)
 
     def plot(self, path: str | PathLike[str], names: tuple[str, ...] | None = None) -> None:
