@@ -40,6 +40,7 @@ ORDER = (
     "evaluate",
     "calibrate",
     "bench",
+    "inference",
     "plot",
     "cli",
 )

@@ -16,10 +16,10 @@ import sys
 from collections.abc import Sequence
 
 from geonew import __version__
-from geonew.cli import bench, calibrate, data, evaluate, features, mesh, train
+from geonew.cli import bench, calibrate, data, evaluate, features, mesh, predict, train
 from geonew.errors import GeoNeWError
 
-MODULES = (mesh, features, data, train, evaluate, calibrate, bench)
+MODULES = (predict, mesh, features, data, train, evaluate, calibrate, bench)
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
