@@ -11,7 +11,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,viz,train,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,viz,train,serve,dev]'
 	touch $@
 
 demo: $(STAMP)

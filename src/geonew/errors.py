@@ -80,3 +80,7 @@ class CheckpointError(GeoNeWError):
 
 class TrainingError(GeoNeWError):
     """Training cannot go on; the last good checkpoint is kept."""
+
+
+class ServerError(GeoNeWError):
+    """The page cannot be served, or a request to it cannot be answered now."""
