@@ -117,7 +117,7 @@ def featurise(
         )
     frame, notes = find_frame(mesh, problem, boundary)
     values = None if boundary is None else resolve(problem, mesh, boundary, frame.rotation)
-    contested = _contested(problem, mesh, boundary, frame, values)
+    contested = contested_nodes(problem, mesh, boundary, frame, values)
     operators = assemble(frame.place(mesh))
     key = ""
     if cache is not None:
@@ -145,7 +145,7 @@ def featurise(
     return features
 
 
-def _contested(
+def contested_nodes(
     problem: Problem,
     mesh: Mesh,
     boundary: BoundaryData | None,
