@@ -40,7 +40,9 @@ ORDER = (
     "evaluate",
     "calibrate",
     "bench",
+    "report",
     "inference",
+    "serve",
     "plot",
     "cli",
 )

@@ -1,7 +1,7 @@
 """The command ``geonew``: subcommands from the modules of this package, one exit code each.
 
-Exit codes: 0 success, 1 an error that Geo-NeW explains, 2 wrong usage, 130 interrupted. Errors are
-one paragraph on stderr; ``--debug`` shows the traceback as well.
+Exit codes: 0 success, 1 an error that Geo-NeW explains, 2 wrong usage, 70 a mistake in Geo-NeW, 130
+interrupted. Errors are one paragraph on stderr; ``--debug`` shows the traceback as well.
 
 Each module of a subcommand has ``register(subparsers)``, which adds its parser and sets ``run`` to
 a function from the parsed arguments to an exit code. Heavy imports belong into these functions, so
@@ -16,11 +16,23 @@ import sys
 from collections.abc import Sequence
 
 from geonew import __version__
-from geonew.cli import bench, calibrate, data, evaluate, features, mesh, predict, train
+from geonew.cli import (
+    bench,
+    calibrate,
+    data,
+    evaluate,
+    features,
+    mesh,
+    predict,
+    report,
+    serve,
+    train,
+)
 from geonew.errors import GeoNeWError
 
-MODULES = (predict, mesh, features, data, train, evaluate, calibrate, bench)
+MODULES = (predict, mesh, features, data, train, evaluate, calibrate, serve, bench, report)
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,4 +70,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("geonew: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except Exception as error:  # a mistake of ours: say so, without the inside of the program
+        if arguments.debug:
+            raise
+        reason = " ".join(str(error).split())[:500]
+        print(
+            f"geonew: unexpected {type(error).__name__}: {reason}\n"
+            "  What to do: this is a mistake in geonew; run geonew --debug ... for the traceback",
+            file=sys.stderr,
+        )
+        return UNEXPECTED
     return code

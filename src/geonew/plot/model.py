@@ -113,7 +113,7 @@ def _draw_dominant(
     raster = rasterise(view, _RASTER)
     points = raster.points
     winner = raster.values(values).argmax(axis=1)
-    palette = np.array([*_pastels(P), *(to_rgb(group_colour(g)) for g in range(len(groups)))])
+    palette = np.array([*pastels(P), *(to_rgb(group_colour(g)) for g in range(len(groups)))])
     picture = np.zeros((*raster.inside.shape, 4))  # transparent outside
     picture[raster.inside] = np.column_stack([palette[winner], np.ones(len(winner))])
     extent = (float(lower[0]), float(upper[0]), float(lower[1]), float(upper[1]))
@@ -301,7 +301,7 @@ def group_colour(group: int) -> str:
     return COLOURS[group % len(COLOURS)]
 
 
-def _pastels(count: int) -> list[tuple[float, float, float]]:
+def pastels(count: int) -> list[tuple[float, float, float]]:
     """Light colours, neighbours in number far apart in hue (golden angle)."""
     golden = (math.sqrt(5) - 1) / 2
     return [

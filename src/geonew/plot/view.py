@@ -202,6 +202,25 @@ def section(mesh: Mesh, axis: int, level: float) -> View:
     return View(axes, points, view.triangles, ends, weight, f"{_AXES[axis]} = {level:.4g}")
 
 
+def cropped(view: View, lower: tuple[float, float], upper: tuple[float, float]) -> View:
+    """The triangles of a view that reach into a window."""
+    corners = view.points[view.triangles]
+    inside = (corners.max(axis=1) >= lower).all(axis=1) & (corners.min(axis=1) <= upper).all(axis=1)
+    if not inside.any():
+        raise InputError(
+            f"no cell lies between {lower} and {upper}", "choose a window that meets the domain"
+        )
+    used, triangles = np.unique(view.triangles[inside], return_inverse=True)
+    return View(
+        view.axes,
+        view.points[used],
+        triangles.reshape(-1, 3),
+        view.ends[used],
+        view.weight[used],
+        view.where,
+    )
+
+
 # -- drawing ---------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,229 @@
+"""Tables of accuracy: every model on every family, in and out of distribution.
+
+The paper's two tables, standard and non-standard, once for every budget; families in space, for
+which the paper has none; published flows in a cavity; and Geo-NeW over the best baseline.
+``known+learned`` knows terms of the equation that no other row is told, and has its own row always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from geonew.bench.campaign import FAMILIES, HARD
+from geonew.bench.rows import LEADING, OURS, ROWS
+from geonew.report.published import PERCENT, REMARK, published_error, published_ratio
+from geonew.report.results import BUDGETS, LABELS, Results, runs_of
+from geonew.report.table import (
+    NOTHING,
+    Column,
+    Entry,
+    Line,
+    Table,
+    number_or_nothing,
+    with_values,
+)
+from geonew.train.metrics import COMBINED
+
+KNOWN = (
+    "Geo-NeW, known + learned is told known terms of the equation; no other row is. Errors: "
+    "relative L2, mean over samples, in %."
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One column of a table of errors.
+
+    Args:
+        name: its heading.
+        family: whose data.
+        test: which test set.
+        column: which error.
+        beside: whether published figures stand beside it.
+
+    """
+
+    name: str
+    family: str
+    test: str
+    column: str = COMBINED
+    beside: bool = False
+
+
+STANDARD = (
+    Asked("NACA", "naca", "id", beside=True),
+    Asked("NACA OOD", "naca", "ood"),
+    Asked("Elasticity stress", "elasticity", "id", "von_mises", beside=True),
+    Asked("Elasticity displacement", "elasticity", "id"),
+    Asked("displacement OOD", "elasticity", "ood"),
+    Asked("Pipe", "pipe", "id", beside=True),
+    Asked("Pipe OOD", "pipe", "ood"),
+)
+NON_STANDARD = (
+    Asked("Poly ID", "poly-poisson", "id", beside=True),
+    Asked("Poly OOD", "poly-poisson", "ood", beside=True),
+    Asked("NS2d-c", "ns2d-c", "id", beside=True),
+    Asked("NS2d-c OOD", "ns2d-c", "ood"),
+    Asked("NS2d-c++ ID", HARD, "id", beside=True),
+    Asked("NS2d-c++ OOD", HARD, "ood", beside=True),
+    Asked("OOD at L = 1", HARD, "ood_L1", beside=True),
+    Asked("NS2d-Re ID", "ns2d-re", "id"),
+    Asked("NS2d-Re OOD", "ns2d-re", "ood"),
+)
+SOLID = (
+    Asked("Ball-Poisson ID", "ball-poisson", "id"),
+    Asked("Ball-Poisson OOD", "ball-poisson", "ood"),
+    Asked("Duct-Stokes ID", "duct-stokes", "id"),
+    Asked("Duct-Stokes OOD", "duct-stokes", "ood"),
+)
+
+
+def accuracy_tables(results: Results) -> Iterator[Table]:
+    """All tables of accuracy that have a number."""
+    tables = [ratios(results)]
+    for group in BUDGETS:
+        tables.append(errors(results, group, "standard", "Standard data sets", STANDARD))
+        tables.append(
+            errors(results, group, "non-standard", "Non-standard data sets", NON_STANDARD)
+        )
+    tables.append(errors(results, "main", "space", "Families in space (3D)", SOLID))
+    tables.append(cavity(results))
+    yield from (table for table in tables if not table.is_empty)
+
+
+def errors(results: Results, group: str, key: str, title: str, asked: Sequence[Asked]) -> Table:
+    """Errors of all models for one budget, published ones in columns of their own at the end."""
+    names = [n for a in asked for row in ROWS for n in runs_of(group, a.family, row)]
+    there = [a for a in asked if any(_entry(results, group, a, row).value for row in ROWS)]
+    beside = [a for a in there if a.beside and (a.family, a.test) in PERCENT]
+    columns = [Column(a.name) for a in there]
+    columns += [Column(a.name, best=False, published=True) for a in beside]
+    more = dict.fromkeys(
+        row for a in beside for row in PERCENT[a.family, a.test] if row not in LABELS
+    )
+    lines = []
+    for row in (*(r for r in ROWS if r in results.rows(names)), *more):
+        mine = [_entry(results, group, a, row) for a in there]
+        others = [number_or_nothing(published_error(a.family, a.test, row)) for a in beside]
+        lines.append(Line(LABELS.get(row, row), (*mine, *others), ours=row in OURS))
+    return Table(
+        key=f"{key}-{group}",
+        title=f"{title}, {_budget(results, names)}",
+        corner="model",
+        columns=tuple(columns),
+        lines=with_values(lines),
+        caption=results.provenance(names),
+        notes=(KNOWN, REMARK) if beside else (KNOWN,),
+    )
+
+
+def ratios(results: Results) -> Table:
+    """Geo-NeW over the best baseline, family by family, at the same budget."""
+    columns = (
+        Column("budget", "text", best=False),
+        Column("known + learned / best", "ratio", best=False),
+        Column("learned / best", "ratio", best=False),
+        Column("best baseline", "text", best=False),
+        Column("its error"),
+        Column("Geo-NeW / best", "ratio", best=False, published=True),
+    )
+    lines, used = [], []
+    for group in BUDGETS:
+        for family in FAMILIES:
+            for test in ("id", "ood", "ood_L1"):
+                made = _ratio(results, group, family, test)
+                if made is not None:
+                    lines.append(made)
+                    used += [n for row in ROWS for n in runs_of(group, family, row)]
+    return Table(
+        key="ratios",
+        title="Geo-NeW over the best baseline (below 1 is better than all of them)",
+        corner="data",
+        columns=tuple(_unmarked(column) for column in columns),
+        lines=tuple(lines),
+        caption=results.provenance(used),
+        notes=(
+            "The best baseline is the one with the least error on that very test set: the hardest "
+            "opponent, not one chosen by validation.",
+            REMARK,
+        ),
+    )
+
+
+def cavity(results: Results) -> Table:
+    """Published lid-driven flows: trained on every third grid line, tested on all."""
+    names = [f"cavity/{row}" for row in LEADING]
+    tested = [results[n]["error"]["id"] for n in names if n in results and results[n]["error"]]
+    shown = (COMBINED, "velocity", "pressure")
+    fields = [field for field in shown if tested and field in tested[0]]
+    columns = tuple(Column("all fields" if f == COMBINED else f) for f in fields)
+    lines = [
+        Line(
+            LABELS[row],
+            tuple(results.entry([f"cavity/{row}"], "id", f) for f in fields),
+            ours=row in OURS,
+        )
+        for row in results.rows(names)
+    ]
+    return Table(
+        key="cavity",
+        title="Skewed lid-driven cavity, real published data",
+        corner="model",
+        columns=columns,
+        lines=tuple(lines),
+        caption=results.provenance(names),
+        notes=(
+            "Flows published by others; training samples have every third line of the grids, test "
+            "samples all of them.",
+            KNOWN,
+        ),
+    )
+
+
+def _entry(results: Results, group: str, asked: Asked, row: str) -> Entry:
+    names = runs_of(group, asked.family, row)
+    if not results.knows(names):
+        return NOTHING
+    return results.entry(names, asked.test, asked.column)
+
+
+def _ratio(results: Results, group: str, family: str, test: str) -> Line | None:
+    """One line; none without a baseline and one of ours."""
+    found = {row: results.entry(runs_of(group, family, row), test).value for row in ROWS}
+    others = {row: value for row, value in found.items() if row not in OURS and value is not None}
+    if not others or all(found[row] is None for row in OURS):
+        return None
+    best = min(others, key=lambda row: others[row])
+
+    def over(row: str) -> Entry:
+        value = found[row]
+        if not results.knows(runs_of(group, family, row)):
+            return NOTHING
+        return Entry(None if value is None else value / others[best])
+
+    names = [n for row in ROWS for n in runs_of(group, family, row)]
+    where = {"id": "ID", "ood": "OOD", "ood_L1": "OOD at L = 1"}[test]
+    return Line(
+        f"{family} {where}",
+        (
+            Entry(text=_budget(results, names)),
+            over("known+learned"),
+            over("learned"),
+            Entry(text=LABELS[best]),
+            Entry(others[best]),
+            number_or_nothing(published_ratio(family, test)),
+        ),
+    )
+
+
+def _unmarked(column: Column) -> Column:
+    """A column whose rows are different data: none of them is best."""
+    return Column(column.name, column.kind, best=False, published=column.published)
+
+
+def _budget(results: Results, names: Sequence[str]) -> str:
+    """The budget of some cells in words."""
+    minutes = sorted({results[n]["cpu_minutes"] for n in names if n in results})
+    shown = [f"{m:g} min" if m >= 1 else f"{60 * m:.3g} s" for m in minutes]
+    return " or ".join(shown) or "not run"
