@@ -8,10 +8,11 @@ import torch
 
 from geonew.fem.loads import group_normals
 from geonew.model.certificate import certify
+from geonew.model.constitutive import Constitutive
 from geonew.model.flux.law import edge_flux
 from geonew.model.geonew import GeoNeW, Output
 from geonew.model.sample import Sample
-from geonew.model.terms import global_powers
+from geonew.model.terms import STIFFNESS, global_powers, gradient_positions
 from model.cases import CASES, prepared, redraw, tiny
 
 
@@ -27,11 +28,24 @@ def fine_residual(model: GeoNeW, sample: Sample, field: np.ndarray) -> np.ndarra
         if block.mirror:
             result[:, block.trial] += kappa * block.mirror * (matrix.T @ field[:, block.test])
     assert not any(global_powers(problem, t) for t in problem.terms)  # none in these cases
+    if backbone.constitutive is not None:
+        result += constitutive_residual(backbone.constitutive, sample, field)
     for f in backbone.diffused:
         result[:, f] += backbone.diffusion * (sample.matrices[0] @ field[:, f])
     for number, f in enumerate(backbone.reacting):
         r = float(torch.nn.functional.softplus(backbone.reaction[number]))
         result[:, f] += r * (sample.matrices[1] @ field[:, f])
+    return result
+
+
+def constitutive_residual(law: Constitutive, sample: Sample, field: np.ndarray) -> np.ndarray:
+    """S and C tested with every hat function, straight from the definition."""
+    with torch.no_grad():
+        S, C = (x[0].numpy() for x in law.constants(torch.from_numpy(sample.parameters)[None]))
+    result = (sample.matrices[STIFFNESS] @ field) @ S.T
+    for k in range(len(C)):
+        G = sample.matrices[gradient_positions(sample.problem.dim)[k]]
+        result += (G @ field) @ C[k].T - (G.T @ field) @ C[k]
     return result
 
 
@@ -68,21 +82,34 @@ def test_sum_of_balances_is_boundary_flux_and_source(name: str, known: bool) -> 
         expected = -sample.load.sum(axis=0)
         if known and problem.name in ("flow", "cavity", "stokes3d"):
             expected[problem.offset("pressure")] += outflow(model, sample, field)
+        law = model.backbone.constitutive
+        if law is not None:
+            _, C = law.constants(torch.from_numpy(sample.parameters)[None])
+            moments = surface_moments(sample, field)[: C.shape[1]]
+            expected += np.einsum("kfg,kg->f", C[0].detach().numpy(), moments)
         assert np.abs(every.sum(axis=1) - expected).max() <= 1e-12 * size
+
+
+def surface_moments(sample: Sample, field: np.ndarray) -> np.ndarray:
+    """Integrals of u_g n_k over the whole boundary, from the facets, (dim, F)."""
+    placed = sample.frame.place(sample.mesh)
+    total = np.zeros((placed.dim, field.shape[1]))
+    for group in placed.groups:
+        mean = field[placed.facets_of(group)].mean(axis=1)
+        total += group_normals(placed, group).T @ mean
+    return total
 
 
 def outflow(model: GeoNeW, sample: Sample, field: np.ndarray) -> float:
     """Integral of u.n over the whole boundary, from the facets, in the model's units."""
     problem = sample.problem
-    placed = sample.frame.place(sample.mesh)
-    velocity = field[:, problem.columns("velocity")]
-    total = 0.0
-    for group in placed.groups:
-        mean = velocity[placed.facets_of(group)].mean(axis=1)
-        total += float((mean * group_normals(placed, group)).sum())
+    moments = surface_moments(sample, field)[:, problem.columns("velocity")]
     number = [t.form for t in problem.terms].index("divergence")
     batch = model.collate([sample])
-    return total * float(model.backbone.coefficient(number, batch, model.config.partitions))
+    kappa = model.backbone.coefficient(number, batch, model.config.partitions)
+    return float(np.trace(moments)) * float(kappa)
+        model.backbone.coefficient(number, batch, model.config.partitions)
+    )
 
 
 def test_control_a_flux_that_does_not_cancel_is_noticed() -> None:

@@ -12,6 +12,7 @@ from geonew.model.terms import (
     STIFFNESS,
     global_parameters,
     global_powers,
+    gradient_positions,
     term_matrices,
     term_plan,
 )
@@ -24,9 +25,9 @@ def test_a_scalar_with_a_nodal_coefficient_has_a_matrix_of_its_own() -> None:
     plan = term_plan(poisson())
     (one,) = plan.blocks
     assert (one.test, one.trial, one.mirror) == (0, 0, 0)
-    assert one.matrix == MASS + 1
+    assert one.matrix == MASS + 1 + poisson().dim
     assert plan.sources == ((0, 0, 0),)
-    assert plan.convected == plan.gradients == ()
+    assert plan.convected == ()
 
 
 def test_diffusion_shares_the_stiffness_matrix() -> None:
@@ -37,7 +38,7 @@ def test_diffusion_shares_the_stiffness_matrix() -> None:
         (1, 1, STIFFNESS, 0),
     ]
     assert [(b.test, b.trial, b.mirror) for b in by_term[1]] == [(2, 0, -1), (2, 1, -1)]
-    assert [b.matrix for b in by_term[1]] == [MASS + 1, MASS + 2]
+    assert [b.matrix for b in by_term[1]] == [MASS + 3, MASS + 4]
     assert [(b.test, b.trial, b.matrix, b.mirror) for b in by_term[2]] == [(2, 2, STIFFNESS, 0)]
 
 
@@ -55,11 +56,10 @@ def test_a_mass_term_shares_the_mass_matrix() -> None:
     assert plan.sources == ()
 
 
-def test_convection_brings_gradient_operators() -> None:
+def test_convection_is_not_a_bilinear_block() -> None:
     problem = flow(terms=(*flow().terms, Term("convection", ("velocity",))))
     plan = term_plan(problem)
     assert plan.convected == (3,)
-    assert plan.gradients == (MASS + 3, MASS + 4)
     assert {b.term for b in plan.blocks} == {0, 1, 2}
 
 
@@ -121,9 +121,9 @@ def test_nodal_parameters_weight_the_form() -> None:
     )
     placed = sample.frame.place(sample.mesh)
     wanted = assemble_form(known_form("diffusion"), ("scalar",), placed, (kappa / 2) ** -2.0)
-    difference = sample.matrices[MASS + 1] - wanted[0, 0]
+    difference = sample.matrices[MASS + 3] - wanted[0, 0]
     assert abs(difference).max() < 1e-14 * abs(wanted[0, 0]).max()
-    assert len(sample.matrices) == MASS + 2
+    assert len(sample.matrices) == MASS + 4
 
 
 def test_matrices_follow_the_plan() -> None:
@@ -134,5 +134,5 @@ def test_matrices_follow_the_plan() -> None:
     matrices = term_matrices(problem, operators, {})
     plan = term_plan(problem)
     assert len(matrices) == MASS + 1 + len(plan.sources) + problem.dim
-    for position, gradient in zip(plan.gradients, operators.gradient, strict=True):
+    for position, gradient in zip(gradient_positions(2), operators.gradient, strict=True):
         assert matrices[position] is gradient

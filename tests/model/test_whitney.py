@@ -98,7 +98,7 @@ def test_identities_need_the_partition_of_unity() -> None:
 def test_backbone_has_the_stiffness_of_the_forms(zoo_mesh: Mesh) -> None:
     """eps K of a learned law is the interior block of the reduced K, the lift its group columns."""
     sample = zoo_sample(zoo_mesh)
-    model = redraw(tiny(sample, known=False, law="none"), 4)
+    model = redraw(tiny(sample, known=False, constitutive=False, law="none"), 4)
     batch = model.collate([sample])
     with torch.no_grad():
         output = model(batch)

@@ -173,7 +173,6 @@ class Baseline(nn.Module, ABC):
             max(anchors, 1),
             dtype=self.token_mean.dtype,
             draw=draw if anchors else None,
-            operators=False,
         )
         device = self.token_mean.device
         return batch if device.type == "cpu" else batch.to(device)

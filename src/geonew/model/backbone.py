@@ -1,13 +1,14 @@
-r"""The linear backbone: known terms and artificial diffusion, projected on the reduced space.
+r"""The linear backbone: known terms or learned constants, projected on the reduced space.
 
 .. math:: (A u + a)_i = \sum_t \kappa_t\, a_t(u_h, \psi_i)
           + \varepsilon \int \nabla\psi_i\cdot\nabla u_h + r \int \psi_i u_h
           + \sigma\, m_i\, m^\top u - \mathrm{load}_i
 
-with u_h = c E + sum u_i psi_i, so that the lift contributes the constant a. Epsilon acts on
-components without a symmetric known term, r > 0 (learned) on ``reaction`` fields, and the rank-one
-term on ``gauge`` fields, m the partition masses: balances sum to zero there, so it vanishes at the
-solution and its size does not matter.
+with u_h = c E + sum u_i psi_i, so that the lift contributes the constant a. Where nothing is
+known, a learned constitutive law (:mod:`geonew.model.constitutive`) takes the place of the terms.
+Epsilon acts on components without a symmetric term, r > 0 (learned) on ``reaction`` fields, and the
+rank-one term on ``gauge`` fields, m the partition masses: balances sum to zero there, so it
+vanishes at the solution and its size does not matter.
 
 Identity kept: symmetric terms give symmetric positive semidefinite blocks and skew terms exactly
 skew ones, computed in float64; the backbone never lowers the certificate's margin. Equal-order
@@ -25,8 +26,17 @@ from torch import Tensor, nn
 
 from geonew.fem.forms import known_form
 from geonew.model.batch import Batch
+from geonew.model.constitutive import Constitutive
 from geonew.model.space import ReducedSpace
-from geonew.model.terms import MASS, STIFFNESS, TermPlan, global_powers, term_plan
+from geonew.model.terms import (
+    MASS,
+    STIFFNESS,
+    TermPlan,
+    global_parameters,
+    global_powers,
+    gradient_positions,
+    term_plan,
+)
 from geonew.problem import Problem
 
 
@@ -65,10 +75,13 @@ class Backbone(nn.Module):
         problem: whose terms.
         diffusion: epsilon, for components without a symmetric known term.
         stabilisation: theta at the start.
+        learned: whether a constitutive law is learned beside the terms.
 
     """
 
-    def __init__(self, problem: Problem, diffusion: float, stabilisation: float) -> None:
+    def __init__(
+        self, problem: Problem, diffusion: float, stabilisation: float, learned: bool = False
+    ) -> None:
         super().__init__()
         self.problem, self.diffusion = problem, diffusion
         self.plan: TermPlan = term_plan(problem)
@@ -81,10 +94,21 @@ class Backbone(nn.Module):
         }
         held = {b.test for b in self.plan.blocks if kinds[b.term] in ("symmetric", "stabilisation")}
         F = problem.n_components
-        self.diffused = tuple(f for f in range(F) if f not in held and diffusion > 0)
         levels = [f.level for f in problem.component_fields]
         self.reacting = tuple(f for f in range(F) if levels[f] == "reaction")
         self.gauged = tuple(f for f in range(F) if levels[f] == "gauge")
+        self.constitutive = None
+        if learned:
+            directed = any(field.rank == "vector" for field in problem.fields)
+            self.constitutive = Constitutive(
+                F,
+                problem.dim if directed else 0,
+                len(global_parameters(problem)),
+                diffusion,
+                self.gauged,
+            )
+            held = set(range(F))
+        self.diffused = tuple(f for f in range(F) if f not in held and diffusion > 0)
         self.reaction = nn.Parameter(torch.zeros(len(self.reacting)))
         acted_on = {*problem.sources, *(n.field for n in problem.neumann)}
         names = [f.name for f in problem.component_fields]
@@ -92,6 +116,22 @@ class Backbone(nn.Module):
         scales = [problem.term_scale(t) * problem.coefficient_reference(t) for t in problem.terms]
         self._scales = tuple(scales)
         self._powers = tuple(global_powers(problem, t) for t in problem.terms)
+
+    @property
+    def couples(self) -> bool:
+        """Whether anything but epsilon couples functions with their neighbours."""
+        return bool(self.problem.terms) or self.constitutive is not None
+
+    @property
+    def matrices(self) -> tuple[int, ...]:
+        """Positions of the fine matrices it needs."""
+        needed = {block.matrix for block in self.plan.blocks}
+        if self.plan.convected:
+            needed.update(gradient_positions(self.problem.dim))
+        if self.constitutive is not None:
+            needed.update(self.constitutive.matrices)
+        needed.update([STIFFNESS] if self.diffused else [], [MASS] if self.reacting else [])
+        return tuple(sorted(needed))
 
     def coefficient(self, term: int, batch: Batch, partitions: int) -> float | Tensor:
         """The dimensionless coefficient of a term: one for all samples, or (B, 1, 1)."""
@@ -127,6 +167,11 @@ class Backbone(nn.Module):
             add(block.test, block.trial, inner, gram[:, :P, P])
             if block.mirror:
                 add(block.trial, block.test, block.mirror * inner.mT, block.mirror * gram[:, P, :P])
+        if self.constitutive is not None:
+            learned, lifted = self.constitutive(space, batch)
+            for f in range(F):
+                for g in range(F):
+                    add(f, g, learned[:, f, g], lifted[:, f, g])
         for f in self.diffused:
             gram = self.diffusion * products(STIFFNESS, f, f)
             add(f, f, (gram[:, :P, :P] + gram[:, :P, :P].mT) / 2, gram[:, :P, P])

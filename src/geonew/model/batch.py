@@ -52,7 +52,8 @@ class _SparseProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx, matrix: Tensor, transpose: Tensor, x: Tensor) -> Tensor:  # type: ignore[override]
         ctx.matrix, ctx.transpose = matrix, transpose
-        return matrix @ x
+        product = torch.empty_like(x)
+        return torch.addmm(product, matrix, x, beta=0, out=product)  # `@` would fill it with zeros
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
@@ -78,7 +79,7 @@ class Batch:
         live: 1 where a group has data for a component.
         load: integrals of source and Neumann data against the fine basis, dimensionless.
         parameters: global parameters over their reference values.
-        operators: fine matrices, in the order of ``Sample.matrices``.
+        operators: fine matrices, by their position in ``Sample.matrices``.
         anchors: nodes that serve as anchors in each block.
         anchor_exists: which of them exist; none means all do.
         points, centres: nodes and window centres in reference lengths; none for a single window.
@@ -98,7 +99,7 @@ class Batch:
     live: Float[Tensor, "B F G"]
     load: Float[Tensor, "B N F"]
     parameters: Float[Tensor, "B p"]
-    operators: tuple[SparseOperator, ...]
+    operators: dict[int, SparseOperator]
     anchors: Int[Tensor, "B L M"]
     anchor_exists: Bool[Tensor, "B 1 1 M"] | None = None
     points: Float[Tensor, "B N d"] | None = None
@@ -141,7 +142,9 @@ class Batch:
             for f in fields(self)
             if isinstance(value := getattr(self, f.name), Tensor)
         }
-        return replace(self, **moved, operators=tuple(op.to(device) for op in self.operators))
+        return replace(
+            self, **moved, operators={k: op.to(device) for k, op in self.operators.items()}
+        )
 
 
 def collate(
@@ -151,7 +154,7 @@ def collate(
     *,
     dtype: torch.dtype = torch.float32,
     draw: tuple[int, int, Sequence[int]] | None = None,
-    operators: bool = True,
+    matrices: Sequence[int] = (),
     windows: int = 1,
 ) -> Batch:
     """Put samples side by side.
@@ -163,7 +166,7 @@ def collate(
         dtype: precision of the tokens.
         draw: (seed, epoch, number of each sample) for random anchors; none takes the samples'
             farthest points.
-        operators: whether the fine matrices are wanted.
+        matrices: positions of the fine matrices that are wanted.
         windows: windows of every sample; see :mod:`geonew.model.windows`.
 
     """
@@ -192,7 +195,7 @@ def collate(
         live=torch.from_numpy(np.stack([s.live for s in samples])).to(torch.float64),
         load=padded("load"),
         parameters=torch.from_numpy(np.stack([s.parameters for s in samples])),
-        operators=_operators(samples, n) if operators else (),
+        operators=_operators(samples, n, matrices),
         anchors=torch.from_numpy(
             np.stack([np.pad(c, ((0, 0), (0, width - c.shape[1]))) for c in chosen])
         ),
@@ -240,36 +243,42 @@ class _Stored:
 
 
 # What is constant per sample and costs to make; it goes with its sample.
-_STORED: WeakKeyDictionary[Sample, tuple[_Stored, ...]] = WeakKeyDictionary()
+_STORED: WeakKeyDictionary[Sample, dict[int, _Stored]] = WeakKeyDictionary()
 
 
-def _stored(sample: Sample) -> tuple[_Stored, ...]:
-    """The sample's matrices for joining; equal patterns are one object."""
-    if sample not in _STORED:
-        patterns: list[_Pattern] = []
+def _stored(sample: Sample, position: int) -> _Stored:
+    """One of the sample's matrices for joining; equal patterns are one object."""
+    known = _STORED.setdefault(sample, {})
+    if position not in known:
+        patterns = [
+            part.pattern
+            for stored in known.values()
+            for part in (stored, stored.mirrored)
+            if part is not None
+        ]
 
         def store(matrix: csr_array) -> tuple[_Pattern, np.ndarray]:
             matrix.sort_indices()
             ends, columns = matrix.indptr[1:].astype(np.int64), matrix.indices.astype(np.int64)
-            for known in patterns:
-                if np.array_equal(known.ends, ends) and np.array_equal(known.columns, columns):
-                    return known, matrix.data
+            for pattern in patterns:
+                if np.array_equal(pattern.ends, ends) and np.array_equal(pattern.columns, columns):
+                    return pattern, matrix.data
             patterns.append(_Pattern(ends, columns))
             return patterns[-1], matrix.data
 
-        made = []
-        for matrix in sample.matrices:
-            pattern, values = store(csr_array(matrix, dtype=np.float64, copy=True))
-            across, mirrored = store(csr_array(csr_array(matrix, dtype=np.float64).T))
-            same = across is pattern and np.array_equal(mirrored, values)
-            made.append(_Stored(pattern, values, None if same else _Stored(across, mirrored, None)))
-        _STORED[sample] = tuple(made)
-    return _STORED[sample]
+        matrix = sample.matrices[position]
+        pattern, values = store(csr_array(matrix, dtype=np.float64, copy=True))
+        across, mirrored = store(csr_array(csr_array(matrix, dtype=np.float64).T))
+        same = across is pattern and np.array_equal(mirrored, values)
+        other = None if same else _Stored(across, mirrored, None)
+        known[position] = _Stored(pattern, values, other)
+    return known[position]
 
 
-def _operators(samples: Sequence[Sample], n: int) -> tuple[SparseOperator, ...]:
+def _operators(
+    samples: Sequence[Sample], n: int, matrices: Sequence[int]
+) -> dict[int, SparseOperator]:
     """Block-diagonal operators of B blocks of n rows; rows beyond a sample's own are empty."""
-    stored = [_stored(s) for s in samples]
     joined: dict[tuple[int, ...], tuple[Tensor, Tensor]] = {}
 
     def join(blocks: Sequence[_Stored]) -> Tensor:
@@ -278,15 +287,16 @@ def _operators(samples: Sequence[Sample], n: int) -> tuple[SparseOperator, ...]:
             joined[key] = _joined_pattern([b.pattern for b in blocks], n)
         return _csr_tensor(*joined[key], np.concatenate([b.values for b in blocks]))
 
-    operators = []
-    for k in range(len(stored[0])):
-        blocks = [matrices[k] for matrices in stored]
+    operators = {}
+    for position in matrices:
+        blocks = [_stored(sample, position) for sample in samples]
         matrix = join(blocks)
         if all(b.mirrored is None for b in blocks):
-            operators.append(SparseOperator(matrix, matrix))
+            operators[position] = SparseOperator(matrix, matrix)
         else:
-            operators.append(SparseOperator(matrix, join([b.mirrored or b for b in blocks])))
-    return tuple(operators)
+            transpose = join([b.mirrored or b for b in blocks])
+            operators[position] = SparseOperator(matrix, transpose)
+    return operators
 
 
 def _joined_pattern(patterns: Sequence[_Pattern], n: int) -> tuple[Tensor, Tensor]:

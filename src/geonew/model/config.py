@@ -30,6 +30,8 @@ class ModelConfig:
         known: use the problem's known terms; without them the whole law is learned.
         quadratic: use the known quadratic ones too (convection); uniqueness is then certified
             locally instead of globally.
+        constitutive: where nothing is known, learn a linear constitutive law, one for all
+            geometries, beside the flux law (the paper's law does without).
         learned_source: add a learned source to every balance.
         diffusion: epsilon, on components without a symmetric known term.
         stabilisation: theta of equal-order pressure at the start. Linear elements want 1/12 with
@@ -52,6 +54,7 @@ class ModelConfig:
     law: Literal["structured", "paper", "none"] = "structured"
     known: bool = True
     quadratic: bool = True
+    constitutive: bool = True
     learned_source: bool = False
     diffusion: float = 1.0
     stabilisation: float = 1e-3

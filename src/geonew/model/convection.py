@@ -17,6 +17,7 @@ from torch import Tensor
 
 from geonew.model.batch import Batch
 from geonew.model.space import ReducedSpace
+from geonew.model.terms import gradient_positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +90,6 @@ class Convection:
 def convective_term(
     first: int,
     dim: int,
-    gradients: tuple[int, ...],
     coefficient: float | Tensor,
     space: ReducedSpace,
     batch: Batch,
@@ -98,5 +98,8 @@ def convective_term(
     B, N, _, Q = space.trial.shape
     basis = space.trial[:, :, first : first + dim].transpose(1, 2)  # (B, d, N, Q)
     flat = space.trial[:, :, first : first + dim].reshape(B * N, dim * Q)
-    slopes = [(batch.operators[k] @ flat).view(B, N, dim, Q).transpose(1, 2) for k in gradients]
+    slopes = [
+        (batch.operators[k] @ flat).view(B, N, dim, Q).transpose(1, 2)
+        for k in gradient_positions(dim)
+    ]
     return Convection(first, basis, torch.stack(slopes, dim=2), coefficient)

@@ -129,7 +129,8 @@ class GeoNeW(nn.Module):
         self.pooling = ContextPooling(d, (1, config.contexts, 1))
         self.partition = PartitionNetwork(d, config.hidden or d, F, P, config.boundary)
         self.graph = FluxGraph(P, G)
-        self.backbone = Backbone(terms, config.diffusion, config.stabilisation)
+        learned = config.constitutive and config.law != "paper" and not config.known
+        self.backbone = Backbone(terms, config.diffusion, config.stabilisation, learned)
         self.law: StructuredLaw | PaperLaw | None = None
         if config.law == "structured":
             self.law = StructuredLaw(d, config.contexts, F, config.structured)
@@ -321,6 +322,7 @@ class GeoNeW(nn.Module):
             self.config.anchors,
             dtype=weight.dtype,
             draw=draw,
+            matrices=self.backbone.matrices,
             windows=max(self.windows(s) for s in samples),
         )
         return batch if weight.device.type == "cpu" else batch.to(weight.device)
@@ -338,8 +340,8 @@ class GeoNeW(nn.Module):
         self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, scale)))
 
     def windows(self, sample: Sample) -> int:
-        """Windows that a sample needs; one where no known term would couple several."""
-        if isinstance(self.law, PaperLaw) or not self.backbone.problem.terms:
+        """Windows that a sample needs; one where no term would couple several."""
+        if isinstance(self.law, PaperLaw) or not self.backbone.couples:
             return 1
         return window_count(float(sample.mass.sum()), float(self.largest))
 
@@ -396,7 +398,6 @@ class GeoNeW(nn.Module):
             convective_term(
                 problem.offset(problem.terms[number].fields[0]),
                 problem.dim,
-                plan.gradients,
                 self.backbone.coefficient(number, batch, space.partitions),
                 space,
                 batch,

@@ -116,7 +116,8 @@ class FluxGraph(nn.Module):
         if self.windows > 1:
             parts.append(torch.zeros_like(diagonal[..., :1]))
         entries = torch.cat(parts, dim=-1)
-        return entries[..., self.layout].unflatten(-1, (P, P))
+        where = self.layout.expand(*entries.shape[:-1], P * P)
+        return entries.gather(-1, where).unflatten(-1, (P, P))
 
     def laplacian(self, weight: Float[Tensor, "*B E"]) -> Float[Tensor, "*B P P"]:
         """Interior block of the weighted graph Laplacian, d0^T diag(w) d0."""

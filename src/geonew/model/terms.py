@@ -22,7 +22,8 @@ from geonew.fem import FineOperators
 from geonew.fem.forms import Rank, assemble_form, known_form
 from geonew.problem import Problem, Term
 
-STIFFNESS, MASS = 0, 1  # positions in every sample's tuple of matrices
+# Positions in every sample's tuple of matrices; after them those of the terms.
+STIFFNESS, MASS = 0, 1
 _SHARED_STIFFNESS = ("diffusion", "stabilisation")
 
 
@@ -53,17 +54,20 @@ class TermPlan:
 
     Args:
         blocks: bilinear blocks.
-        sources: for each matrix beyond stiffness and mass, the term and the components (of the
-            term's fields) it comes from.
+        sources: for each matrix beyond stiffness, mass and gradients, the term and the components
+            (of the term's fields) it comes from.
         convected: numbers of quadratic terms.
-        gradients: positions of the gradient matrices, where a quadratic term needs them.
 
     """
 
     blocks: tuple[TermBlock, ...]
     sources: tuple[tuple[int, int, int], ...]
     convected: tuple[int, ...] = ()
-    gradients: tuple[int, ...] = ()
+
+
+def gradient_positions(dim: int) -> range:
+    """Positions of the gradient matrices G_k."""
+    return range(MASS + 1, MASS + 1 + dim)
 
 
 def term_plan(problem: Problem) -> TermPlan:
@@ -87,13 +91,12 @@ def term_plan(problem: Problem) -> TermPlan:
                     continue
                 key = (0, 0) if per_component else (a, b)
                 if shared is None and key not in stored:
-                    stored[key] = MASS + 1 + len(sources)
+                    stored[key] = gradient_positions(problem.dim).stop + len(sources)
                     sources.append((number, key[0], key[1]))
                 matrix = shared if shared is not None else stored[key]
                 mirror = 0 if test + a == trial + b else -1 if form.kind == "skew" else 1
                 blocks.append(TermBlock(number, test + a, trial + b, matrix, mirror))
-    gradients = tuple(range(MASS + 1 + len(sources), MASS + 1 + len(sources) + problem.dim))
-    return TermPlan(tuple(blocks), tuple(sources), tuple(convected), gradients if convected else ())
+    return TermPlan(tuple(blocks), tuple(sources), tuple(convected))
 
 
 def term_matrices(
@@ -108,7 +111,7 @@ def term_matrices(
 
     """
     plan = term_plan(problem)
-    matrices = [operators.stiffness, operators.mass]
+    matrices = [operators.stiffness, operators.mass, *operators.gradient]
     assembled: dict[int, dict] = {}
     for number, a, b in plan.sources:
         term = problem.terms[number]
@@ -119,7 +122,6 @@ def term_matrices(
                 assemble_form(known_form(term.form), ranks, operators.mesh, weight)
             )
         matrices.append(csr_array(assembled[number][a, b]))
-    matrices.extend(operators.gradient if plan.convected else ())
     return tuple(matrices)
 
 

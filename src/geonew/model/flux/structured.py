@@ -97,14 +97,18 @@ class StructuredFlux:
     q: Float[Tensor, "B F"]
 
     def linear_part(self) -> EdgeJacobian:
-        """H D (A + rho beta A^) D on the difference, T on the mean."""
-        by_difference = self.linear[..., None] * (
-            self.weighted_mask[:, :, None] * self.mask[:, None]
-        )
+        """The law's slope at rest, on the difference, and T, on the mean.
+
+        All channels with their slope at 0: the rest is cubic in u, so the solution of the linear
+        part is a good first iterate.
+        """
+        F = self.linear.shape[-1]
+        slope = self.linear + self.mixing @ self.channels[..., :F]  # those on the mean cancel
+        by_difference = slope[..., None] * (self.weighted_mask[:, :, None] * self.mask[:, None])
         return EdgeJacobian(by_difference, self.neutral)
 
     def nonlinear(self, u: Float[Tensor, "B F V"]) -> Float[Tensor, "B F E"]:
-        """The sigmoid channels' part of F_ij."""
+        """The sigmoid channels' part of F_ij, without its slope at rest."""
         return self.evaluate(u)[0]
 
     def linearise_nonlinear(
@@ -121,10 +125,10 @@ class StructuredFlux:
 
         def derivative() -> EdgeJacobian:
             B, F, E = flux.shape
-            slopes = (self._outer @ (root * root * root)).view(B, F, 2 * F, E) * self._gate
+            slopes = (self._outer @ (root * root * root - 1)).view(B, F, 2 * F, E) * self._gate
             return EdgeJacobian(slopes[:, :, :F], slopes[:, :, F:])
 
-        flux = self.weighted_mask * (self.mixing @ (x * root))
+        flux = self.weighted_mask * (self.mixing @ (x * (root - 1)))
         return flux, derivative
 
     def _arguments(self, u: Tensor) -> Float[Tensor, "B k E"]:
