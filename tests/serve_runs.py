@@ -98,7 +98,8 @@ def running(folder: Path, *arguments: str, debug: bool = False) -> Iterator[Runn
     assert process.stderr is not None
     said: list[str] = []
     stderr = process.stderr
-    threading.Thread(target=lambda: said.extend(stderr), daemon=True).start()
+    listener = threading.Thread(target=lambda: said.extend(stderr), daemon=True)
+    listener.start()
     try:
         line = process.stdout.readline()
         found = re.match(r"(http://\S+) serves", line)
@@ -107,4 +108,6 @@ def running(folder: Path, *arguments: str, debug: bool = False) -> Iterator[Runn
     finally:
         process.kill()
         process.wait()
+        listener.join()
         process.stdout.close()
+        process.stderr.close()

@@ -108,8 +108,6 @@ def outflow(model: GeoNeW, sample: Sample, field: np.ndarray) -> float:
     batch = model.collate([sample])
     kappa = model.backbone.coefficient(number, batch, model.config.partitions)
     return float(np.trace(moments)) * float(kappa)
-        model.backbone.coefficient(number, batch, model.config.partitions)
-    )
 
 
 def test_control_a_flux_that_does_not_cancel_is_noticed() -> None:

@@ -13,7 +13,6 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from geonew.errors import InputError
 from geonew.serve.wire import ALIGNMENT, TYPES, pack, unpack
 
-
 ARRAYS = st.sampled_from(TYPES).flatmap(lambda t: arrays(t, array_shapes(min_side=0)))
 
 

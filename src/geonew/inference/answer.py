@@ -146,10 +146,11 @@ class Answer:
         for name, radius in self.bands.items():
             free = radius[radius > 0] if (radius > 0).any() else radius
             lines.append(
-                ("error", f"{name}: {100 * self.level:g} % band of +-{np.median(free):.2g} "
-                 f"(median), +-{free.max():.2g} at most")
+                (f"{100 * self.level:g} % band", f"{name} +-{np.median(free):.2g} (median), "
+                 f"+-{free.max():.2g} at most")
             )  # fmt: skip
-        lines += [("assumed", sentence) for sentence in self.inputs.assumed]
+        if self.inputs.assumed:
+            lines.append(("assumed", f"{'; '.join(self.inputs.assumed)} (the family's own values)"))
         lines += [("note", sentence) for sentence in self.prediction.notes]
         return lines
 
@@ -160,7 +161,7 @@ class Answer:
         details = [] if self.distance is None else [f"distance {self.distance:.2g}, edge at 1"]
         if self.familiarity is not None:
             share = 100 * self.familiarity.p_value
-            details.append(f"{share:.2g} % of calibration samples are as far")
+            details.append(f"{share:.0f} % of calibration samples are as far")
         else:
             details.append("the model is not calibrated: no error bands")
         return f"{verdict} ({'; '.join(details)})"
@@ -264,10 +265,12 @@ class Comparison:
 
     def __str__(self) -> str:
         shown = ", ".join(f"{name} {100 * error:.2g} %" for name, error in self.errors.items())
+        ratio = self.speed_up if self.speed_up >= 1 else 1 / self.speed_up
+        pace = "faster" if self.speed_up >= 1 else "slower"
         return (
             f"reference     {self.reference.method}, {self.reference.seconds:.2f} s of processor "
-            f"time; the prediction is {self.speed_up:.1f} times faster\n"
-            f"error         {shown} (relative L2, against the reference on this mesh)"
+            f"time; the prediction is {ratio:.1f} times {pace}\n"
+            f"difference    {shown} (relative L2, from the reference on this mesh)"
         )
 
 

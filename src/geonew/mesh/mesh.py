@@ -60,12 +60,7 @@ class Mesh:
         object.__setattr__(self, "cells", _frozen(cells))
         _check_cells(self)
         _check_manifold(self)
-        groups = {
-            str(name): _frozen(_canonical_group(self, str(name), facets))
-            for name, facets in self.groups.items()
-        }
-        _check_disjoint(groups)
-        object.__setattr__(self, "groups", MappingProxyType(groups))
+        _set_groups(self, self.groups)
         object.__setattr__(self, "notes", tuple(self.notes))
 
     # -- sizes ---------------------------------------------------------------------------------
@@ -182,9 +177,17 @@ class Mesh:
 
     # -- new meshes ----------------------------------------------------------------------------
 
-    def with_groups(self, groups: Mapping[str, Int[ndarray, "_ d"]]) -> Mesh:
-        """The same mesh with other boundary groups."""
-        return Mesh(self.points, self.cells, groups, self.notes)
+    def with_groups(
+        self,
+        groups: Mapping[str, Int[ndarray, "_ d"]],
+        notes: tuple[str, ...] | None = None,
+    ) -> Mesh:
+        """The same mesh with other boundary groups; what does not depend on them is shared."""
+        kept = {name: v for name, v in vars(self).items() if name not in _OF_GROUPS}
+        mesh = object.__new__(Mesh)
+        mesh.__dict__.update(kept, notes=tuple(self.notes if notes is None else notes))
+        _set_groups(mesh, groups)
+        return mesh
 
     def renamed(self, names: Mapping[str, str]) -> Mesh:
         """The same mesh with groups renamed, ``{old: new}``; equal new names join groups."""
@@ -201,7 +204,20 @@ class Mesh:
         cells = self.cells
         if np.linalg.det(rotation) < 0:  # a reflection turns every cell inside out
             cells = cells[:, [1, 0, *range(2, self.dim + 1)]]
-        return Mesh(points, cells, self.groups, self.notes)
+            return Mesh(points, cells, self.groups, self.notes)
+        mesh = object.__new__(Mesh)  # the same complex: only what depends on places is new
+        kept = {name: v for name, v in vars(self).items() if name in _OF_COMPLEX}
+        points = np.array(points, dtype=np.float64, order="C")
+        _check_arrays(points, cells)
+        mesh.__dict__.update(kept, points=_frozen(points), notes=self.notes)
+        _check_cells(mesh)
+        return mesh
+
+
+# What changes with the groups, and what neither place nor orientation of the mesh changes.
+_OF_GROUPS = ("groups", "group_index", "digest", "notes")
+_OF_COMPLEX = ("cells", "groups", "edges", "faces", "_facet_table", "group_index")
+_OF_COMPLEX += ("boundary_facets", "boundary_cells", "boundary_nodes")
 
 
 # -- checks ------------------------------------------------------------------------------------
@@ -289,6 +305,16 @@ def _check_manifold(mesh: Mesh) -> None:
             "keep one part (geonew.mesh.repair.clean(..., keep='largest')), or glue them by "
             "merging the nodes of their interface",
         )
+
+
+def _set_groups(mesh: Mesh, groups: Mapping[str, ndarray]) -> None:
+    """Give a mesh its groups, each checked and in canonical order."""
+    canonical = {
+        str(name): _frozen(_canonical_group(mesh, str(name), facets))
+        for name, facets in groups.items()
+    }
+    _check_disjoint(canonical)
+    object.__setattr__(mesh, "groups", MappingProxyType(canonical))
 
 
 def _canonical_group(mesh: Mesh, name: str, facets: ndarray) -> ndarray:

@@ -32,6 +32,9 @@ _TYPES = {
     29: ("tetra", 20), 30: ("tetra", 35), 31: ("tetra", 56), 36: ("quad", 16), 37: ("quad", 25),
     38: ("quad", 36), 92: ("hexahedron", 64), 93: ("hexahedron", 125),
 }  # fmt: skip
+# Elements of a text file that are looked at together; and more words than any element has.
+RUN = 4096
+LONGEST_ROW = 1000
 _NUMBER = {("line", 2): 1, ("triangle", 3): 2, ("tetra", 4): 4}
 
 
@@ -81,7 +84,9 @@ def read_msh(data: bytes) -> RawMesh:
     named: dict[str, list] = {}
     for key in sorted(groups):
         named.setdefault(names.get(key, f"group_{key[1]}"), []).extend(groups[key])
-    return RawMesh(points, cells, named)
+    empty = sorted(names[key] for key in names if key not in groups)
+    notes = (f"the file names the groups {empty}, but no element has them",) if empty else ()
+    return RawMesh(points, cells, named, notes=notes)
 
 
 # -- sections ----------------------------------------------------------------------------------
@@ -209,14 +214,32 @@ def _elements_2(stream: _Stream) -> list[tuple[str, ndarray, tuple[int, ...]]]:
             for value in _in_order(physical):
                 rows.setdefault((number, value), []).append(table[physical == value, 1 + n_tags :])
     else:
-        numbers: dict[tuple[int, int], list[int]] = {}
-        for _ in range(stream.count()):
-            _, number, n_tags = stream.take(3, "i").tolist()
-            tags = stream.take(n_tags, "i")
-            nodes = stream.take(_kind(number)[1], "i")
-            numbers.setdefault((number, int(tags[0]) if n_tags else 0), []).extend(nodes.tolist())
-        rows = {key: [np.array(v).reshape(-1, _kind(key[0])[1])] for key, v in numbers.items()}
+        left = stream.count()
+        while left > 0:
+            table = _run(stream, left)
+            left -= len(table)
+            number, n_tags = table[0, 1:3].tolist()
+            physical = table[:, 3] if n_tags else np.zeros(len(table), dtype=np.int64)
+            for value in _in_order(physical):
+                rows.setdefault((number, value), []).append(table[physical == value, 3 + n_tags :])
     return [(_kind(n)[0], np.concatenate(parts), (p,)) for (n, p), parts in rows.items()]
+
+
+def _run(stream: _Stream, most: int) -> ndarray:
+    """The next elements of one type and number of tags, as rows: number, type, tags, nodes."""
+    start = stream.position
+    _, number, n_tags = stream.take(3, "i").tolist()
+    _check_count(n_tags, most * LONGEST_ROW)
+    width = 3 + n_tags + _kind(number)[1]
+    assert stream.words is not None
+    stream.position = start
+    available = (len(stream.words) - start) // width
+    table = stream.take(width * max(min(most, available, RUN), 1), "i").reshape(-1, width)
+    # A row begins where the one before it ends, so all rows before the first other one are good.
+    other = np.flatnonzero((table[:, 1] != number) | (table[:, 2] != n_tags))
+    rows = int(other[0]) if other.size else len(table)
+    stream.position = start + rows * width
+    return table[:rows]
 
 
 def _in_order(values: ndarray) -> list[int]:

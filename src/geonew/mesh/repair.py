@@ -89,7 +89,7 @@ def clean(raw: RawMesh, keep: str | None = None, merge: str = "parts") -> Mesh:
     compact[used] = np.arange(len(used))
     bare = Mesh(points[used], flat.reshape(cells.shape))
     groups = _carry_groups(bare, raw, compact[number], notes)
-    return Mesh(bare.points, bare.cells, groups, tuple(notes))
+    return bare.with_groups(groups, tuple(notes))
 
 
 # -- nodes -------------------------------------------------------------------------------------

@@ -149,8 +149,8 @@ class Guard:
     def _known(self, host: str) -> bool:
         if not self.limits.hosts:
             return True
-        end = host.rfind("]") if host.startswith("[") else host.find(":") - 1
-        name = host[: end + 1] if end >= 0 else host
+        name, colon, port = host.rpartition(":")
+        name = name if colon and port.isdigit() else host
         return name.lower() in self.limits.hosts
 
     def _spend(self, scope: Scope) -> float:

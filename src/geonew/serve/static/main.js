@@ -462,7 +462,7 @@ function listen() {
 async function begin() {
   setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   listen();
-  window.geonew = page; // for people with a console, and for tests
+  window.geonew = Object.assign(page, { stage }); // for people with a console, and for tests
   try {
     page.models = (await api.models()).models;
   } catch (error) {
