@@ -158,4 +158,6 @@ def _write_text(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        raise InputError(
+            f"cannot write {path}: {error.strerror}", "check the folder, its rights and its space"
+        ) from error

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from geonew.data.families.prescribed import Prescribed, prescribed
-from geonew.errors import BoundaryDataError, InputError
+from geonew.errors import BoundaryDataError, GroupError, InputError
 from geonew.mesh import Mesh
 from geonew.problem import BoundaryData, Problem, check_groups
 from geonew.problem.values import Value
@@ -59,7 +59,7 @@ def complete(
         neumann: group -> field -> value; zero where neither user nor family gives one.
 
     """
-    check_groups(problem, mesh)
+    _check_groups(problem, mesh)
     own = prescribed(problem, mesh)
     wanted = [(d.group, d.field) for d in problem.dirichlet if d.group in mesh.groups]
     assumed: list[str] = []
@@ -73,6 +73,15 @@ def complete(
                 own.parameters, assumed)  # fmt: skip
     f = _named(problem, "source", list(problem.sources), source or {}, own.sources, assumed)
     return Inputs(values, mu, f, fluxes, tuple(assumed))
+
+
+def _check_groups(problem: Problem, mesh: Mesh) -> None:
+    """The problem's own check; what was noted about the file's groups may be the reason."""
+    try:
+        check_groups(problem, mesh)
+    except GroupError as error:
+        remarks = [note for note in mesh.notes if "group" in note]
+        raise GroupError("; ".join([error.what, *remarks]), error.cure) from error
 
 
 def _boundary(

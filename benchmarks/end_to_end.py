@@ -1,0 +1,192 @@
+"""From a mesh file to written fields, beside the reference Navier-Stokes solve on that mesh.
+
+    python benchmarks/end_to_end.py --json OUT [--model NAME_OR_FILE]
+
+One thread, one warm process, medians of processor seconds. Ours: reading the .msh file, features,
+model, certificate, writing the .vtu file. The reference: the solve alone (Taylor-Hood, Newton),
+mesh and data in memory. Cold starts of the command line are wall-clock seconds of a new process,
+with what it imported. Without trained weights a model of the shipped size with random ones stands
+in: the work is the same but for a Newton step or two.
+
+Keys: `speedup_over_reference` (at 4k nodes, the least over the meshes), `seconds`,
+`seconds_by_part`, `reference_seconds`, `cold_start_seconds` (command line, without and with
+picture), `training_code_imported`.
+"""
+
+from __future__ import annotations
+
+import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from geonew import weights
+from geonew.data.families import family
+from geonew.features import FeatureSpec
+from geonew.inference.answer import compare, predict
+from geonew.inference.inputs import complete
+from geonew.mesh import Mesh, read_mesh, write_mesh
+from geonew.model.config import ModelConfig
+from geonew.model.geonew import GeoNeW
+from geonew.model.sample import prepare
+from geonew.train.checkpoint import ModelFile, save_model
+from geonew.train.models import ModelChoice
+
+FAMILY = "ns2d-c++"
+NODES = 4000
+# The size of configs/cpu/ns2d-c++.yaml, which the shipped weights have.
+SIZE = ModelConfig(width=64, depth=2, heads=2, anchors=64, partitions=32, hidden=128, law="none")
+SPEC = FeatureSpec(coordinates=True)
+
+
+def make_mesh(seed: int) -> Mesh:
+    """A channel of the family with about 4,000 nodes."""
+    source = family(FAMILY)
+    generator = np.random.default_rng(seed)
+    return source.mesh(source.draw("test", generator), "medium")  # type: ignore[attr-defined]
+
+
+def make_model(mesh: Mesh, folder: Path) -> Path:
+    """A file with random weights of the shipped size."""
+    problem = family(FAMILY).problem
+    inputs = complete(problem, mesh)
+    sample = prepare(mesh, problem, inputs.boundary, spec=SPEC)
+    torch.manual_seed(0)
+    model = GeoNeW(problem, SPEC, sample.columns, SIZE)
+    model.normalise_tokens([sample])
+    path = folder / "random.safetensors"
+    about = ModelFile(
+        ModelChoice("geonew", SIZE), problem, SPEC, sample.columns, np.ones(problem.n_components)
+    )
+    save_model(path, model, about)
+    return path
+
+
+def median(run: Callable[[], Any], repeats: int) -> float:
+    run()
+    seconds = []
+    for _ in range(repeats):
+        start = time.process_time()
+        run()
+        seconds.append(time.process_time() - start)
+    return float(np.median(seconds))
+
+
+def end_to_end(model: GeoNeW, mesh: Mesh, folder: Path, repeats: int) -> dict[str, Any]:
+    file, out = folder / "mesh.msh", folder / "fields.vtu"
+    write_mesh(file, mesh, overwrite=True)
+    inputs = complete(model.problem, mesh)
+    sample = prepare(mesh, model.problem, inputs.boundary, spec=model.spec)
+    answer = predict(model, mesh)
+
+    def whole() -> None:
+        predict(model, read_mesh(file)).write(out, overwrite=True)
+
+    seconds = median(whole, repeats)
+    parts = {
+        "reading": median(lambda: read_mesh(file), repeats),
+        "features": median(
+            lambda: prepare(mesh, model.problem, inputs.boundary, spec=model.spec), repeats
+        ),
+        "model and certificate": median(lambda: model.predict_samples([sample]), repeats),
+        "writing": median(lambda: answer.write(out, overwrite=True), repeats),
+    }
+    solves = [compare(answer).reference.seconds for _ in range(max(2, repeats // 2))]
+    reference = float(np.median(solves[1:]))
+    return {
+        "nodes": mesh.n_nodes,
+        "seconds": seconds,
+        "seconds_by_part": parts,
+        "reference_seconds": reference,
+        "speedup": reference / seconds,
+        "newton_steps": answer.certificate.steps,
+        "converged": answer.certificate.converged,
+    }
+
+
+def cold_start(model: Path | str, mesh: Path, folder: Path, picture: bool) -> dict[str, Any]:
+    """A new process of the command line: wall clock, and what it imported."""
+    code = (
+        "import sys\nfrom geonew.cli import main\ncode = main(sys.argv[1:])\n"
+        "print('MODULES ' + ' '.join(sys.modules))\nraise SystemExit(code)"
+    )
+    command = [sys.executable, "-c", code, "predict", str(model), str(mesh), "--any-size"]
+    command += ["--out", str(folder / "cold.vtu"), "--overwrite"]
+    start = time.perf_counter()
+    done = subprocess.run(
+        [*command, *([] if picture else ["--no-png"])], capture_output=True, text=True, check=False
+    )
+    seconds = time.perf_counter() - start
+    listed = [line for line in done.stdout.splitlines() if line.startswith("MODULES ")]
+    if done.returncode not in (0, 1) or not listed:
+        raise SystemExit(done.stdout + done.stderr)
+    loaded = set(listed[0].split()[1:])
+    training = {f"geonew.train.{m}" for m in ("loop", "optimiser", "setup", "state", "samples")}
+    return {
+        "seconds": seconds,
+        "training": sorted(loaded & (training | {"pytorch_optimizer", "tensorboard", "h5py"})),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--model", help=f"default: the shipped {FAMILY}, or one of random weights")
+    parser.add_argument("--meshes", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        meshes = [make_mesh(seed) for seed in range(options.meshes)]
+        shipped = FAMILY in weights.names()
+        chosen = options.model or (FAMILY if shipped else make_model(meshes[0], folder))
+        model = weights.load(chosen)
+        runs = [end_to_end(model, mesh, folder, options.repeats) for mesh in meshes]
+        cold = {
+            kind: [
+                cold_start(chosen, folder / "mesh.msh", folder, kind == "with_picture")
+                for _ in range(3)
+            ]
+            for kind in ("without_picture", "with_picture")
+        }
+    worst = min(runs, key=lambda run: run["speedup"])
+    figures = {
+        "speedup_over_reference": worst["speedup"],
+        "seconds": worst["seconds"],
+        "seconds_by_part": worst["seconds_by_part"],
+        "reference_seconds": worst["reference_seconds"],
+        "cold_start_seconds": {
+            kind: float(np.median([one["seconds"] for one in tries]))
+            for kind, tries in cold.items()
+        },
+        "training_code_imported": sorted(
+            {m for t in cold.values() for one in t for m in one["training"]}
+        ),
+        "model": str(chosen) if options.model or shipped else "random weights of the shipped size",
+        "runs": runs,
+        "threads": 1,
+        "torch": torch.__version__,
+    }
+    text = json.dumps(figures, indent=2)
+    print(text)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
