@@ -6,6 +6,7 @@ of every kind have one form, ``{"what": ..., "cure": ...}``.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -104,8 +105,7 @@ class Backstage:
     async def start(self) -> list[dict[str, Any]]:
         """Start them all; the models on offer."""
         try:
-            for pool in self.pools:
-                await pool.start()
+            await asyncio.gather(*(pool.start() for pool in self.pools))
             head, _ = await self.predictors.ask({"do": "catalogue"}, seconds=PREDICT_SECONDS)
         except BaseException:
             await self.close()
@@ -119,7 +119,7 @@ class Backstage:
 
 
 def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    always = (408, 413, 421, 422, 429, 503, 504)
+    always = (400, 408, 413, 421, 422, 429, 503, 504)
     return {status: {"model": Failure} for status in sorted({*always, *statuses})}
 
 
