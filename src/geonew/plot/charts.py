@@ -47,10 +47,10 @@ class Curve:
     """
 
     label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    x: Sequence[float | int]
+    y: Sequence[float | int]
+    low: Sequence[float | int] = ()
+    high: Sequence[float | int] = ()
     colour: int = 0
     strong: bool = False
     dashed: bool = False
@@ -75,7 +75,7 @@ class Chart:
     y: str
     title: str = ""
     marks: bool = True
-    ticks: Sequence[float] = field(default=())
+    ticks: Sequence[float | int] = field(default=())
 
 
 def charts_figure(charts: Sequence[Chart], title: str = "") -> Figure:

@@ -6,7 +6,7 @@ training time against partitions and depth; Newton steps over training; other me
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -114,7 +114,7 @@ def size_chart(results: Results) -> Picture | None:
 def time_chart(results: Results) -> Picture | None:
     """Training time against partitions and depth."""
 
-    def seconds(name: str) -> float:
+    def seconds(name: str) -> float | None:
         return epoch_seconds(results[name])
 
     partitions = _against(results, {"known+learned": by_partitions(results)}, seconds)
@@ -218,10 +218,10 @@ def finetuning_chart(results: Results) -> Picture | None:
 
 def _curve(
     row: str,
-    x: Sequence[float],
-    y: Sequence[float],
-    low: Sequence[float] = (),
-    high: Sequence[float] = (),
+    x: Sequence[float | int],
+    y: Sequence[float | int],
+    low: Sequence[float | int] = (),
+    high: Sequence[float | int] = (),
     label: str = "",
     dashed: bool = False,
 ) -> Curve:
@@ -253,7 +253,11 @@ def _two(
     return _chart(key, title, caption, panels) if panels else None
 
 
-def _against(results: Results, cells: Mapping[str, Mapping[int, str]], value: Any) -> list[Curve]:
+def _against(
+    results: Results,
+    cells: Mapping[str, Mapping[int, str]],
+    value: Callable[[str], float | None],
+) -> list[Curve]:
     """One curve per row over the sizes whose cells have been run; at least two of them."""
     curves = []
     for row, names in cells.items():

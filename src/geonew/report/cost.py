@@ -41,9 +41,10 @@ def by_partitions(results: Results) -> dict[int, str]:
     return dict(sorted(cells.items()))
 
 
-def epoch_seconds(document: Document) -> float:
-    """Processor time of one pass over the training data."""
-    return document["train_samples"] / document["samples_per_second"]
+def epoch_seconds(document: Document) -> float | None:
+    """Processor time of one pass over the training data; none where no step was made."""
+    speed = float(document["samples_per_second"])
+    return document["train_samples"] / speed if speed > 0 else None
 
 
 def inference_time(results: Results) -> Table:

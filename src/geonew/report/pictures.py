@@ -44,6 +44,7 @@ from geonew.train.samples import locate
 COMPARED = ("transolver", "inducing", "learned", "known+learned")
 RESCALED = "transolver"
 AIRFOILS = 3
+SHOWN = 2  # samples of each kind in the overview
 # The airfoil has chord 1 from the origin; shocks stand within half a chord of it.
 WINDOW = ((-0.25, -0.65), (1.35, 0.65))
 MODES = 9
@@ -271,7 +272,9 @@ def overview(results: Results) -> Picture:
         tests = results.place.campaign[f"main/{family}/learned"].tests
         try:
             records = [
-                (name, _record(tests[key], k)) for name, key in kinds.items() for k in (0, 1)
+                (name, record)
+                for name, key in kinds.items()
+                for record in _first(tests[key], SHOWN)
             ]
         except DataError:
             absent.append(family)
@@ -333,6 +336,11 @@ def _record(file: str, number: int) -> Record:
         if len(data) <= number:
             raise DataError(f"{file} has {len(data)} samples")
         return data[number]
+
+
+def _first(file: str, count: int) -> list[Record]:
+    with DataSet(locate(file), check=False) as data:
+        return [data[k] for k in range(min(count, len(data)))]
 
 
 def _problem(file: str) -> Problem:

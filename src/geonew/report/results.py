@@ -120,7 +120,9 @@ class Results:
         parts = [
             f"trained {budget} of processor time" if budget else "",
             f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}" if seeds else "",
-            f"{', '.join(map(str, counts))} test samples" if counts else "",
+            f"{', '.join(map(str, counts))} test sample{'s' if counts != [1] else ''}"
+            if counts
+            else "",
         ]
         only = " ".join(f"--only {group}/" for group in groups)
         command = f"`geonew bench --suite {self.suite} {only}`"

@@ -50,7 +50,7 @@ class Entry:
 
     """
 
-    value: float | None = None
+    value: float | int | None = None
     spread: float | None = None
     runs: int = 1
     text: str = ""
@@ -76,7 +76,7 @@ class Entry:
 NOTHING = Entry(text=NOT_ASKED)
 
 
-def number_or_nothing(value: float | None) -> Entry:
+def number_or_nothing(value: float | int | None) -> Entry:
     """A number, where there may be none by its nature."""
     return NOTHING if value is None else Entry(value)
 
@@ -183,7 +183,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
 
-def written(value: float, kind: Kind, digits: int = 3) -> str:
+def written(value: float | int, kind: Kind, digits: int = 3) -> str:
     """A number as text: errors in percent with three digits, ratios with two decimals."""
     if kind == "count":
         return f"{value:,.0f}"
