@@ -17,9 +17,7 @@ _METADATA = re.compile(r"<metadata>.*?</metadata>\s*", re.DOTALL)
 def as_png(figure: Figure, dpi: int = 95) -> bytes:
     """A picture of dots."""
     buffer = BytesIO()
-    figure.savefig(
-        buffer, format="png", dpi=dpi, metadata={"Software": None}, pil_kwargs={"optimize": True}
-    )
+    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
 
 
