@@ -206,6 +206,12 @@ class _Plan:
         # As configs/paper has it: the bound on the flux has to fall soon, or nothing is solved.
         law = "model.paper={mode: published, gamma: -3.0, momentum: 0.8}"
         yield changed("paper-law", "learned", "model.law=paper", law)
+        # Without constants of the medium the flux law is all there is: at full strength.
+        law = ("model.law=structured", "model.structured={strength: 1.0}")
+        yield changed("no-constants", "learned", "model.constitutive=false", *law)
+        law = ("model.law=structured", "model.structured={strength: 0.002}")
+        for row in ("known+learned", "learned"):
+            yield changed("structured-law", row, *law)
         for row in ("known+learned", "learned"):
             yield changed("nodal", row, "model.boundary=nodal")
         for count in PARTITIONS:

@@ -20,8 +20,6 @@ STRUCTURED = ("geofno", "unet")
 ROWS = (*OURS, *BASELINES, *STRUCTURED)
 # Rows that are trained longer, with several seeds.
 LEADING = ("known+learned", "learned", "inducing", "transolver", "linear")
-# A law that is learned as a whole starts at full strength, one that closes known terms small.
-FULL_STRENGTH = 1.0
 # Settings of Geo-NeW that its encoder alone, with a linear head, has as well.
 _OF_ENCODER = ("heads", "anchors", "exchanges")
 _GRIDS = {
@@ -46,8 +44,7 @@ def model_of(row: str, base: Mapping[str, Any], family: str) -> dict[str, Any]:
     if row == "known+learned":
         return dict(base)
     if row == "learned":
-        law = {**base.get("structured", {}), "strength": FULL_STRENGTH}
-        return {**base, "known": False, "law": "structured", "structured": law}
+        return {**base, "known": False}
     if row not in ROWS:
         raise ConfigError(f"there is no row {row!r}", f"the rows are {', '.join(ROWS)}")
     sizes = {"kind": row, "width": base["width"]}

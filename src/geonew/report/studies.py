@@ -21,6 +21,8 @@ WORDS = {
     "point-cloud": "point cloud in place of mesh features",
     "no-gradients": "without gradients of features",
     "paper-law": "the paper's flux law",
+    "no-constants": "structured flux law in place of constants of the medium",
+    "structured-law": "with the structured flux law beside",
     "nodal": "boundary values by nodes, as in the paper",
     "no-harmonic": "without harmonic coordinates",
     "adamw": "AdamW in place of SOAP",
