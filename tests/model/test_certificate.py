@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from geonew.model.certificate import certified_margin, certify
+from geonew.model.certificate import certified_margin, certify, field_margin
 from geonew.model.flux import structured
 from geonew.model.flux.paper import PaperConfig
 from geonew.model.geonew import GeoNeW, Output
@@ -194,3 +194,48 @@ def test_twenty_starts_reach_one_solution(name: str, known: bool) -> None:
     assert (output.solution.residual < 1e-11).all()
     # Against the largest component: all are dimensionless, and one may be next to nothing.
     assert (fields - fields[:1]).abs().max() <= 1e-10 * fields.abs().max()
+
+
+# -- margin of the field -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "learned"])
+@pytest.mark.parametrize("name", ["poisson", "flow", "elastic", "cavity", "stokes3d"])
+def test_field_margin_is_a_lower_bound_for_every_field(name: str, known: bool) -> None:
+    sample = prepared(name)
+    model = redraw(tiny(sample, known=known, law="none", quadratic=False), 5)
+    batch = model.collate([sample])
+    with torch.no_grad():
+        output = model(batch)
+        A = output.balance.linear.dense()
+        margin = float(field_margin((A + A.mT) / 2, output.space, batch)[0])
+        (certificate,) = certify(output, batch)
+    assert certificate.field_margin == margin > 0
+    assert certificate.uniqueness == "unique"
+    generator = torch.Generator().manual_seed(0)
+    weight = batch.mass[0] / batch.volume[0]
+    for _ in range(200):
+        v = torch.randn(output.u.shape, generator=generator, dtype=torch.float64)
+        field = (output.space.field(v) - output.space.lift)[0]
+        mean_square = float((weight[:, None] * field**2).sum())
+        energy = float(v.flatten() @ A[0] @ v.flatten())
+        assert energy >= margin * mean_square * (1 - 1e-10)
+
+
+def test_dependent_functions_do_not_hide_uniqueness() -> None:
+    """Two equal functions make a singular matrix, but still one field."""
+    sample = prepared("poisson")
+    model = redraw(tiny(sample, law="none"), 5)
+    with torch.no_grad():
+        out = model.partition.out
+        weight = out.weight.view(model.problem.n_components, -1, out.in_features)
+        bias = out.bias.view(model.problem.n_components, -1)
+        weight[:, 1], bias[:, 1] = weight[:, 0], bias[:, 0]
+        batch = model.collate([sample])
+        output = model(batch)
+        (certificate,) = certify(output, batch)
+        A = output.balance.linear.dense()
+        negative = field_margin(-(A + A.mT) / 2, output.space, batch)
+    assert certificate.margin <= 0 < certificate.field_margin
+    assert certificate.uniqueness == "unique"
+    assert negative[0] < 0  # it can say no

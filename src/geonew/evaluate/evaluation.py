@@ -114,7 +114,7 @@ class Evaluation:
         if not self.certificates:
             return None
         count = len(self.certificates)
-        margins = np.array([c.margin for c in self.certificates])
+        margins = np.array([c.decisive_margin for c in self.certificates])
         kinds = [c.uniqueness for c in self.certificates]
         states = [c.status for c in self.certificates]
         steps = [c.steps for c in self.certificates]

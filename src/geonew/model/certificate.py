@@ -7,8 +7,15 @@ Algebra, per sample: how the solve ended; the margin
 A the linear backbone (known terms, eps K), Q the flux law's guarantee (structured law:
 :math:`(a_0 - \mathrm{Lip}(R)\,\bar q_f) L_{h,f}`): positive means exactly one solution
 (Browder-Minty); with a known quadratic term the statement is local and gives lambda_min of the
-Jacobian at the solution; conservation (fluxes cancel in pairs, each partition's balance closes);
-the defect of boundary values before they are written, and of the partition of unity.
+Jacobian at the solution. Without a flux law everything depends on u by its field u_h alone, and
+learned functions may be all but linearly dependent: then coefficients say little, and what counts
+is the field margin
+
+.. math:: \min_v \frac{\langle J v, v\rangle}{\int |v_h|^2 / |\Omega|}
+
+over the fields of the space that float64 resolves. Further: conservation (fluxes cancel in pairs,
+each partition's balance closes); the defect of boundary values before they are written, and of the
+partition of unity.
 
 Physics, apart from that and never under the same name: integrals of u.n over each group and the
 norm of the divergence for vector fields, and for known equations the flux or force through each
@@ -37,8 +44,14 @@ from geonew.model.sample import Sample, to_frame
 if TYPE_CHECKING:
     from geonew.model.batch import Batch
     from geonew.model.geonew import Output
+    from geonew.model.space import ReducedSpace
 
 Uniqueness = Literal["unique", "local", "not certified"]
+UNIQUE: Uniqueness = "unique"
+LOCAL: Uniqueness = "local"
+
+# Smallest mean square of a field, over that of its coefficients' functions, that counts.
+RESOLVED = 1e-7
 
 
 @dataclass(frozen=True)
@@ -68,6 +81,7 @@ class Certificate:
         residual: over the size of the data.
         uniqueness: ``unique``, ``local`` or ``not certified``.
         margin: smallest eigenvalue guaranteed for the symmetric part of the Jacobian.
+        field_margin: the same relative to the mean square of the field; none with a flux law.
         reason: why that uniqueness.
         antisymmetry: sum of all fluxes over the sum of their sizes.
         balance_defect: largest partition balance over the size of the data.
@@ -84,6 +98,7 @@ class Certificate:
     residual: float
     uniqueness: Uniqueness
     margin: float
+    field_margin: float | None
     reason: str
     antisymmetry: float
     balance_defect: float
@@ -100,10 +115,15 @@ class Certificate:
         """Plain numbers and strings, for JSON."""
         return asdict(self)
 
+    @property
+    def decisive_margin(self) -> float:
+        """The margin that the statement about uniqueness rests on."""
+        return self.margin if self.field_margin is None else max(self.margin, self.field_margin)
+
     def __str__(self) -> str:
         lines = [
             f"solve         {self.status} in {self.steps} steps, residual {self.residual:.1e}",
-            f"uniqueness    {self.uniqueness}, margin {self.margin:.2e} ({self.reason})",
+            f"uniqueness    {self.uniqueness}, margin {self.decisive_margin:.2e} ({self.reason})",
             f"conservation  fluxes cancel to {self.antisymmetry:.1e}, "
             f"balances close to {self.balance_defect:.1e}",
             f"boundary      exact; {self.boundary_defect:.1f} ulp before writing",
@@ -128,7 +148,7 @@ class Certificate:
 def certify(output: Output, batch: Batch) -> tuple[Certificate, ...]:
     """Certificates of all samples of a batch."""
     balance, solution, space = output.balance, output.solution, output.space
-    margin, uniqueness, reason = _uniqueness(output)
+    margin, of_field, uniqueness, reason = _uniqueness(output, batch)
     residual = balance.residual(output.u).flatten(1)
     size = balance.scale().clamp_min(torch.finfo(torch.float64).tiny)
     defect = residual.abs().amax(1) / size
@@ -152,6 +172,7 @@ def certify(output: Output, batch: Batch) -> tuple[Certificate, ...]:
                 residual=float(solution.residual[k]),
                 uniqueness=uniqueness[k],
                 margin=float(margin[k]),
+                field_margin=None if of_field is None else float(of_field[k]),
                 reason=reason,
                 antisymmetry=float(antisymmetry[k]),
                 balance_defect=float(defect[k]),
@@ -187,23 +208,56 @@ def _lowest(symmetric: Float[Tensor, "B n n"]) -> Float[Tensor, "B"]:
     return torch.where(finite, lowest - slack, -torch.inf)
 
 
-def _uniqueness(output: Output) -> tuple[Tensor, list[Uniqueness], str]:
+def field_margin(
+    symmetric: Float[Tensor, "B n n"], space: ReducedSpace, batch: Batch
+) -> Float[Tensor, "B"]:
+    """A lower bound of the form over the mean square of its field, round-off included.
+
+    Fields whose mean square is below ``RESOLVED`` of what their coefficients promise cannot be told
+    from zero and are left out; they are the roughest, where diffusion is strongest.
+    """
+    F, P = space.trial.shape[2], space.partitions
+    weight = (batch.mass / batch.volume[:, None])[:, :, None]
+    result = torch.full_like(batch.volume, -torch.inf)
+    for k in range(batch.size):
+        if not torch.isfinite(symmetric[k]).all():
+            continue
+        rows = [component[k, :, :P] for component in space.components]
+        mass = torch.block_diag(*[(weight[k] * row).mT @ row for row in rows])
+        unit = mass.diagonal().clamp_min(torch.finfo(mass.dtype).tiny).rsqrt()
+        size, direction = torch.linalg.eigh(unit[:, None] * mass * unit)
+        kept = size > RESOLVED
+        basis = unit[:, None] * direction[:, kept] * size[kept].rsqrt()
+        scaled = unit[:, None] * symmetric[k] * unit
+        slack = torch.linalg.norm(scaled) * F * P * torch.finfo(mass.dtype).eps / size[kept].min()
+        result[k] = torch.linalg.eigvalsh(basis.mT @ symmetric[k] @ basis)[0] - slack
+    return result
+
+
+def _uniqueness(
+    output: Output, batch: Batch
+) -> tuple[Tensor, Tensor | None, list[Uniqueness], str]:
     balance = output.balance
+    symmetric = balance.linear.dense()
     margin = certified_margin(output)
-    reason = "known terms alone"
-    certified = True
+    reason = "linear terms alone"
+    certified, kind = True, UNIQUE
     if balance.flux is not None:
-        guarantee = balance.flux.monotonicity(balance.linear.dense())
+        guarantee = balance.flux.monotonicity(symmetric)
         certified, reason = guarantee.certified, guarantee.remark
     if balance.convection:
-        _, J = balance.linearise(output.u)
-        margin = _lowest((J + J.mT) / 2)
-        kinds: list[Uniqueness] = ["local" if m > 0 else "not certified" for m in margin.tolist()]
-        return margin, kinds, "a known quadratic term: lambda_min at the solution"
-    kinds = ["unique" if certified and m > 0 else "not certified" for m in margin.tolist()]
-    if certified and not all(k == "unique" for k in kinds):
+        _, symmetric = balance.linearise(output.u)
+        margin = _lowest((symmetric + symmetric.mT) / 2)
+        certified, kind = True, LOCAL
+        reason = "a known quadratic term: at the solution"
+    of_field, best = None, margin
+    if balance.flux is None:
+        of_field = field_margin((symmetric + symmetric.mT) / 2, output.space, batch)
+        best = torch.maximum(margin, of_field)
+    positive = [certified and m > 0 for m in best.tolist()]
+    if certified and not all(positive):
         reason = "the margin is not above round-off"
-    return margin, kinds, reason
+    return margin, of_field, [kind if p else "not certified" for p in positive], reason
 
 
 def _boundary_defect(sample: Sample, fields: Float[ndarray, "N F"]) -> float:

@@ -51,8 +51,8 @@ def statements(c: Certificate, flows: Sequence[str]) -> list[Statement]:
         Statement(
             "Conserved",
             "good" if max(c.antisymmetry, c.balance_defect) <= CLOSED else "bad",
-            "What leaves one partition enters its neighbours: fluxes cancel to "
-            f"{c.antisymmetry:.0e}, every balance closes to {c.balance_defect:.0e}.",
+            "What leaves one partition enters its neighbours: fluxes cancel "
+            f"{_to(c.antisymmetry)}, every balance closes {_to(c.balance_defect)}.",
         ),
         Statement(
             "Boundary exact",
@@ -64,17 +64,21 @@ def statements(c: Certificate, flows: Sequence[str]) -> list[Statement]:
     return made + [_flow(name, c.physical.outflow[name], c) for name in flows]
 
 
+def _to(defect: float) -> str:
+    return f"to {defect:.0e}" if defect else "exactly"
+
+
 def _uniqueness(c: Certificate) -> Statement:
     if c.uniqueness == "unique":
-        text = f"One and only one solution exists: proved, with a margin of {c.margin:.1e}."
+        text = f"One and only one solution exists: proved, with a margin of {c.decisive_margin:.1e}."
         return Statement("Unique", "good", text)
     if c.uniqueness == "local":
         text = (
             "No other solution lies nearby: convection is quadratic, so the statement is local; "
-            f"the margin at the solution is {c.margin:.1e}."
+            f"the margin at the solution is {c.decisive_margin:.1e}."
         )
         return Statement("Locally unique", "good", text)
-    text = f"Uniqueness is not certified here ({c.reason}; margin {c.margin:.1e})."
+    text = f"Uniqueness is not certified here ({c.reason}; margin {c.decisive_margin:.1e})."
     return Statement("Not certified", "fair", text)
 
 
@@ -101,7 +105,7 @@ def familiar(seen: Familiarity | None, calibration: Calibration | None) -> State
         )
     numbers = (
         f"Distance {seen.distance:.2f} from the training shapes (1 is their edge); "
-        f"{100 * seen.p_value:.2g} % of {len(calibration.distances)} shapes kept for calibration "
+        f"{100 * seen.p_value:.0f} % of {len(calibration.distances)} shapes kept for calibration "
         "are as far."
     )
     if seen.is_outside():
