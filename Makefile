@@ -32,6 +32,7 @@ test-all: test
 bench: $(STAMP)
 	$(BIN)/python benchmarks/features.py --json out/features.json
 	$(BIN)/python benchmarks/model.py --json out/model.json
+	$(BIN)/python benchmarks/end_to_end.py --json out/end_to_end.json
 
 # What the pages show and list is made, not drawn: the picture of README and the map of the code.
 docs: demo

@@ -37,7 +37,7 @@ def test_errors_are_sizes_of_differences():
     assert np.all(none == 0.0)
     np.testing.assert_allclose(two, 2.0)  # where the prediction is too small as well
     titles = [a.get_title(loc="left") for a in figure.axes]
-    assert [t for t in titles if t] == ["target", "right", "wrong"]
+    assert [t for t in titles if t] == ["|u|: target", "p: target", "right", "wrong"]
 
 
 def test_fields_share_the_scale_of_the_truth():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from geonew.data.families import FAMILIES, family
 from geonew.data.families.channel import SPEED, inflow_through
-from geonew.errors import InputError, ShapeError
+from geonew.errors import InputError, ShapeError, SolverError
 from geonew.mesh.refine import refine
 from geonew.model.sample import prepare
 from geonew.problem import Dirichlet, Field, FrameRule, Neumann, Parameter, Problem, Term
@@ -132,10 +134,28 @@ def test_a_problem_of_ones_own_gets_a_number_for_everything_prescribed():
     assert at.boundary == {"left": {"t": (1.0,)}, "hole": {"w": (0.0, 3.0)}}
     assert at.parameters == {"k": 5.0}
     assert at.neumann == {"other": {"t": (0.0,)}}
-    with pytest.raises(InputError, match="no reference solver"):
+    with pytest.raises(SolverError, match="which no reference solver"):
         at.solve()
     with pytest.raises(InputError, match="upload a mesh"):
         editor.draw(np.random.default_rng(0), False)
+
+
+def test_a_problem_of_ones_own_has_a_truth_where_its_equation_is_known():
+    problem = Problem(
+        name="heat",
+        dim=2,
+        fields=(Field("t"),),
+        groups=("left", "right", "top", "bottom", "hole"),
+        dirichlet=(Dirichlet("t", "left"), Dirichlet("t", "right")),
+        terms=(Term("diffusion", ("t",)),),
+    )
+    mesh = square_with_hole()
+    at = editor_of(problem).on_mesh(mesh, {"t on right": 2.0})
+    t = at.solve()["t"]
+    assert t[mesh.nodes_of("right")] == pytest.approx(2.0)
+    assert 0 <= t.min() < t.max() <= 2
+    with pytest.raises(InputError, match="no reference solver"):
+        replace(at, truth=None).solve()
 
 
 def test_a_problem_that_only_shares_its_name_is_not_taken_for_the_familys():

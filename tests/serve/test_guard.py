@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterable
 
 import httpx
 import pytest
@@ -10,6 +11,7 @@ from starlette.responses import PlainTextResponse
 
 from geonew.serve.guard import Guard, Limits
 
+Content = bytes | AsyncIterable[bytes]
 LIMITS = Limits(per_second=1000.0, burst=20.0, body=100, upload=1000, receive_seconds=0.2)
 
 
@@ -27,7 +29,9 @@ def ask(limits: Limits, *requests: httpx.Request) -> list[httpx.Response]:
     return asyncio.run(run())
 
 
-def post(path: str = "/", content=b"", **headers: str) -> httpx.Request:
+def post(
+    path: str = "/", content: bytes | AsyncIterable[bytes] = b"", **headers: str
+) -> httpx.Request:
     return httpx.Request("POST", f"http://localhost:8642{path}", content=content, headers=headers)
 
 

@@ -28,7 +28,9 @@ PALETTE = (
 )  # fmt: skip
 MARKERS = "osD^vP*XdhS"
 SPAN = 10.0
+FEW_POINTS = 8  # a curve of so few is marked in any case: one of a single point has no line
 _PANEL = (4.4, 3.2)  # inches
+_LETTER, _HANDLE = 0.068, 0.6  # inches that a letter and a line take in a legend
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ def charts_figure(charts: Sequence[Chart], title: str = "") -> Figure:
         axes.set_axisbelow(True)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-    across = min(len(handles), 3 * len(charts))
+    longest = _LETTER * max(len(label) for label in handles) + _HANDLE
+    across = int(np.clip(figure.get_figwidth() / longest, 1, len(handles)))
     figure.legend(
         list(handles.values()), list(handles), loc="outside lower center", ncols=across,
         fontsize=8, frameon=False,
@@ -112,6 +115,7 @@ def charts_figure(charts: Sequence[Chart], title: str = "") -> Figure:
 def _draw(axes: Axes, curve: Curve, marks: bool) -> Line2D:
     x, y = (np.array(values, dtype=float) for values in (curve.x, curve.y))
     colour = PALETTE[curve.colour % len(PALETTE)]
+    marks = marks or len(x) <= FEW_POINTS
     (line,) = axes.plot(
         x, y, color=colour, lw=2.2 if curve.strong else 1.3, ls="--" if curve.dashed else "-",
         marker=MARKERS[curve.colour % len(MARKERS)] if marks else "", ms=5,
@@ -133,7 +137,8 @@ def _scale(axes: Axes, chart: Chart) -> None:
         if numbers.size and numbers.min() > 0 and numbers.max() > SPAN * numbers.min():
             (axes.set_xscale if kind == "x" else axes.set_yscale)("log")
         elif numbers.size and kind == "y" and numbers.min() >= 0:
-            axes.set_ylim(bottom=0.0)
+            drawn = [v for c in chart.curves for v in (*c.y, *c.high) if np.isfinite(v)]
+            axes.set_ylim(0.0, 1.08 * max(drawn) or 1.0)
     if len(chart.ticks):
         axes.set_xticks(list(chart.ticks))
         axes.xaxis.set_major_formatter(ScalarFormatter())

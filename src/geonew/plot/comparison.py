@@ -50,7 +50,7 @@ def comparison_figure(
     width = float(np.clip(11.0 / across, 2.4, 3.6))
     figure = new_figure(width * across + 0.6, (width * view.aspect * 0.9 + 0.25) * down + 0.4)
     panels = figure.subplots(down, across, squeeze=False)
-    for axes, label in zip(panels[:, 0], (note, *predictions), strict=True):
+    for axes, label in zip(panels[1:, 0], predictions, strict=True):
         axes.set_title(label, fontsize=8, loc="left")
     for column, (name, values) in enumerate(truth.items()):
         defects = {
@@ -65,9 +65,9 @@ def comparison_figure(
         of_field, of_error = panels[:, 2 * column], panels[:, 2 * column + 1]
         image = draw_values(of_field[0], view, view.values(scalar), cmap, norm, line=0.6)
         label = f"|{name}|" if np.ndim(values) == 2 else name
-        of_field[0].set_title(label, fontsize=10, loc="right" if column == 0 else "center")
+        of_field[0].set_title(f"{label}: {note}", fontsize=9, loc="left")
         of_error[0].set_axis_off()
-        of_error[0].text(0.5, 0.05, f"error of {name}", ha="center", fontsize=10)
+        of_error[0].text(0.5, 0.05, f"error of {name}", ha="center", fontsize=9)
         error_image = None
         for left, right, (model, fields) in zip(
             of_field[1:], of_error[1:], predictions.items(), strict=True

@@ -130,12 +130,11 @@ def ratios(results: Results) -> Table:
     )
     lines, used = [], []
     for group in BUDGETS:
-        for family in FAMILIES:
-            for test in ("id", "ood", "ood_L1"):
-                made = _ratio(results, group, family, test)
-                if made is not None:
-                    lines.append(made)
-                    used += [n for row in ROWS for n in runs_of(group, family, row)]
+        for asked in _judged():
+            made = _ratio(results, group, asked)
+            if made is not None:
+                lines.append(made)
+                used += [n for row in ROWS for n in runs_of(group, asked.family, row)]
     return Table(
         key="ratios",
         title="Geo-NeW over the best baseline (below 1 is better than all of them)",
@@ -188,9 +187,20 @@ def _entry(results: Results, group: str, asked: Asked, row: str) -> Entry:
     return results.entry(names, asked.test, asked.column)
 
 
-def _ratio(results: Results, group: str, family: str, test: str) -> Line | None:
+def _judged() -> Iterator[Asked]:
+    """What ratios are of: every family, in and out of distribution."""
+    for family in FAMILIES:
+        yield Asked(f"{family} ID", family, "id", beside=family != "elasticity")
+        if family == "elasticity":  # what was published is its stress
+            yield Asked("elasticity stress ID", family, "id", "von_mises", beside=True)
+        yield Asked(f"{family} OOD", family, "ood", beside=True)
+        if family == HARD:
+            yield Asked(f"{family} OOD at L = 1", family, "ood_L1", beside=True)
+
+
+def _ratio(results: Results, group: str, asked: Asked) -> Line | None:
     """One line; none without a baseline and one of ours."""
-    found = {row: results.entry(runs_of(group, family, row), test).value for row in ROWS}
+    found = {row: _entry(results, group, asked, row).value for row in ROWS}
     others = {row: value for row, value in found.items() if row not in OURS and value is not None}
     if not others or all(found[row] is None for row in OURS):
         return None
@@ -198,21 +208,21 @@ def _ratio(results: Results, group: str, family: str, test: str) -> Line | None:
 
     def over(row: str) -> Entry:
         value = found[row]
-        if not results.knows(runs_of(group, family, row)):
+        if not results.knows(runs_of(group, asked.family, row)):
             return NOTHING
         return Entry(None if value is None else value / others[best])
 
-    names = [n for row in ROWS for n in runs_of(group, family, row)]
-    where = {"id": "ID", "ood": "OOD", "ood_L1": "OOD at L = 1"}[test]
+    names = [n for row in ROWS for n in runs_of(group, asked.family, row)]
+    beside = published_ratio(asked.family, asked.test) if asked.beside else None
     return Line(
-        f"{family} {where}",
+        asked.name,
         (
             Entry(text=_budget(results, names)),
             over("known+learned"),
             over("learned"),
             Entry(text=LABELS[best]),
             Entry(others[best]),
-            number_or_nothing(published_ratio(family, test)),
+            number_or_nothing(beside),
         ),
     )
 

@@ -35,7 +35,7 @@ th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap;
 thead th { background: var(--band); vertical-align: bottom; white-space: normal;
   min-width: 4.5rem; }
 tbody th { text-align: left; font-weight: 500; position: sticky; left: 0;
-  background: var(--ground); white-space: normal; min-width: 8rem; }
+  background: var(--ground); white-space: normal; min-width: 11rem; }
 thead th:first-child { text-align: left; position: sticky; left: 0; }
 tbody tr.ours th, tbody tr.ours td { background: var(--ours); }
 td.text, th.text { text-align: left; }
@@ -49,7 +49,7 @@ code { font-size: .85em; overflow-wrap: anywhere; }
 details { margin: .4rem 0; } summary { cursor: pointer; }
 li { overflow-wrap: anywhere; }
 @media (max-width: 40rem) { body { padding: .7rem; font-size: 15px; }
-  tbody th { min-width: 6rem; } }
+  tbody th { min-width: 7rem; } }
 """
 _CODE = re.compile(r"`([^`]+)`")
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from geonew.errors import InputError
 
 Kind = Literal["percent", "ratio", "number", "count", "text"]
+THOUSAND = 999.5  # from here on three digits would be written with a power of ten
 NOT_RUN = "·"  # what stands where a cell has not been run
 NOT_ASKED = "–"  # what stands where there is nothing to run
 NOT_FINITE = "∞"  # at least one sample has no finite prediction
@@ -189,7 +190,8 @@ def written(value: float | int, kind: Kind, digits: int = 3) -> str:
         return f"{value:,.0f}"
     if kind == "ratio":
         return f"{value:.2f}"
-    return f"{100 * value if kind == 'percent' else value:.{digits}g}"
+    number = 100 * value if kind == "percent" else value
+    return f"{number:,.0f}" if abs(number) >= THOUSAND else f"{number:.{digits}g}"
 
 
 def with_values(lines: Sequence[Line]) -> tuple[Line, ...]:

@@ -14,6 +14,7 @@ from geonew.data.families.flow import Fluid
 from geonew.data.families.solids import BallPoisson, DuctStokes
 from geonew.data.record import Case, Family
 from geonew.errors import InputError
+from geonew.inference.reference import solve_reference
 from geonew.mesh import Mesh
 from geonew.problem import Problem
 from geonew.serve import situation
@@ -48,12 +49,14 @@ class DrawnEditor:
         family: they come from.
         build: from a case to a situation.
         place: the same data on a mesh from elsewhere; none where it would mean nothing.
+        focus: lower and upper corner of what is shown first; all if none.
 
     """
 
     family: Family
     build: Callable[[Case], Situation]
     place: Callable[[Mesh], Situation] | None = None
+    focus: tuple[tuple[float, float], tuple[float, float]] | None = None
     kind: str = "drawn"
     controls: tuple[Control, ...] = ()
 
@@ -148,13 +151,13 @@ class AnyEditor:
             p.name: _read(at, p.name, problem.dim if p.rank == "vector" else 1)
             for p in problem.parameters
         }
-        return Situation(
-            mesh,
-            boundary,
-            {name: _plainly(value) for name, value in parameters.items()},
-            {name: _plainly(value) for name, value in source.items()},
-            neumann,
-        )
+        mu = {name: _plainly(value) for name, value in parameters.items()}
+        loads = {name: _plainly(value) for name, value in source.items()}
+
+        def truth() -> dict[str, ndarray]:
+            return solve_reference(problem, mesh, boundary, mu, loads, neumann).fields
+
+        return Situation(mesh, boundary, mu, loads, neumann, truth)
 
 
 def _plainly(value: tuple[float, ...]) -> float | tuple[float, ...]:
@@ -237,7 +240,7 @@ EDITORS: dict[str, Editor] = {
     "pipe": PipeEditor(),
     "ball-poisson": DrawnEditor(BallPoisson(), _ball, _poisson_in_space),
     "duct-stokes": DrawnEditor(DuctStokes(), _duct, _stokes_in_space),
-    "naca": DrawnEditor(naca.NacaEuler(), _airfoil),
+    "naca": DrawnEditor(naca.NacaEuler(), _airfoil, focus=((-0.5, -0.75), (1.5, 0.75))),
 }
 
 

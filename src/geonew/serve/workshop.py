@@ -31,7 +31,7 @@ from geonew.model.prediction import Prediction
 from geonew.model.sample import Sample, prepare
 from geonew.plot.view import View, plane_view, section
 from geonew.serve.controls import Editor
-from geonew.serve.editors import editor_of
+from geonew.serve.editors import DrawnEditor, editor_of
 from geonew.serve.meshes import unpack_mesh
 from geonew.serve.scene import Scene, UploadedGeometry
 from geonew.serve.situation import Situation
@@ -102,6 +102,7 @@ class Served:
             "groups": list(problem.groups),
             "optional_groups": list(problem.optional_groups),
             "flow": flows[0] if flows else "",
+            "focus": self.editor.focus if isinstance(self.editor, DrawnEditor) else None,
             "length_unit": _unit(units, "length"),
             "calibrated": self.calibration is not None,
             "parameters": sum(p.numel() for p in self.model.parameters()),

@@ -242,7 +242,7 @@ const HINTS = {
   polygon: "Drag the corners of the cut-out. Keys: [ ] choose, arrows move, N add, Delete.",
   curve: "Drag points of the rim. Keys: [ ] choose, arrows move, N add, Delete.",
   plain: "Move the sliders to bend the pipe.",
-  drawn: "Shapes of this model are drawn at random; the section can be moved.",
+  drawn: "Shapes of this model are drawn at random.",
   upload: "This model takes uploaded meshes.",
 };
 
@@ -253,7 +253,7 @@ function showShape() {
   byId("inside").disabled = byId("outside").disabled = model.kind === "upload";
   byId("back").hidden = !upload || model.kind === "upload";
   byId("uploaded").textContent = upload ? upload.about : "";
-  byId("hint").textContent = upload ? "" : HINTS[model.kind];
+  byId("hint").textContent = upload ? "" : `${HINTS[model.kind]} Wheel: nearer; double click: all.`;
   byId("cut").hidden = model.dim !== 3;
   if (target) {
     const values = Object.fromEntries(controls.map((c) => [c.name, target.values[c.name] ?? c.value]));
@@ -293,6 +293,7 @@ async function choose(key) {
   panels.showStatements([]);
   stage.choose(-1);
   stage.show(null);
+  stage.focus(page.model.focus);
   if (page.model.kind === "upload") {
     showShape();
     byId("empty").hidden = false;

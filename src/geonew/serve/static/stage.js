@@ -8,6 +8,7 @@ const MARGIN = 18; // CSS pixels around the domain
 const TOUCH = { mouse: 11, pen: 14, touch: 24 }; // how near is a hit
 const STEP = 0.01; // of the domain's height per arrow key
 const TURN = Math.PI / 24;
+const MOST_ZOOM = 200;
 
 export class Stage {
   /**
@@ -24,7 +25,8 @@ export class Stage {
     this.chosen = -1;
     this.refused = false;
     this.options = { streamlines: true, partitions: false, mesh: false };
-    this.bounds = [[0, 0], [1, 1]];
+    this.bounds = [[0, 0], [1, 1]]; // of the domain
+    this.shown = null; // of what is shown of it, where that is less
     new ResizeObserver(() => this.resize()).observe(frame);
     this.listen();
   }
@@ -35,6 +37,7 @@ export class Stage {
   show(result) {
     this.result = result;
     if (result) this.bounds = boundsOf(result.points);
+    if (!result) this.shown = null;
     this.drawField();
     this.drawOverlay();
   }
@@ -55,6 +58,26 @@ export class Stage {
     Object.assign(this.options, options);
     this.drawField();
     this.drawOverlay();
+  }
+
+  /** Show a part of the domain, given by its corners; all of it for null. */
+  focus(shown) {
+    this.shown = shown;
+    this.drawField();
+    this.drawOverlay();
+  }
+
+  /** Come nearer by a factor, a point of the domain keeping its place. */
+  zoom(factor, x, y) {
+    const [low, high] = this.shown ?? this.bounds;
+    const wide = this.bounds[1][0] - this.bounds[0][0];
+    const nearer = Math.min(high[0] - low[0], wide) / factor;
+    if (nearer > wide) {
+      this.focus(null);
+    } else if (nearer > wide / MOST_ZOOM) {
+      const at = [x, y];
+      this.focus([low, high].map((end) => end.map((v, k) => at[k] + (v - at[k]) / factor)));
+    }
   }
 
   /** Whether the shape as it is now was refused. */
@@ -78,7 +101,7 @@ export class Stage {
 
   /** Scale and shift from the domain to CSS pixels. */
   get view() {
-    const [[x0, y0], [x1, y1]] = this.bounds;
+    const [[x0, y0], [x1, y1]] = this.shown ?? this.bounds;
     const [w, h] = [this.frame.clientWidth, this.frame.clientHeight];
     const scale = Math.min((w - 2 * MARGIN) / (x1 - x0), (h - 2 * MARGIN) / (y1 - y0));
     return { scale, x: (w - scale * (x1 + x0)) / 2, y: (h + scale * (y1 + y0)) / 2 };
@@ -244,10 +267,14 @@ export class Stage {
       return handles.hit(this.geometry, this.chosen, ...at(event), tolerance);
     };
     let grip = null;
+    let held = null; // the point of a zoomed view that follows the pointer
     canvas.addEventListener("pointerdown", (event) => {
       const found = under(event);
       this.choose(found ? found.index : -1);
-      if (!found) return;
+      if (!found) {
+        held = this.shown ? at(event) : null;
+        return;
+      }
       const [x, y] = at(event);
       grip = { ...found, dx: found.x - x, dy: found.y - y };
       canvas.setPointerCapture(event.pointerId);
@@ -255,6 +282,11 @@ export class Stage {
       event.preventDefault();
     });
     canvas.addEventListener("pointermove", (event) => {
+      if (held && event.buttons) {
+        const now = at(event);
+        this.focus(this.shown.map((end) => end.map((v, k) => v + held[k] - now[k])));
+        return;
+      }
       if (!grip) {
         const found = under(event);
         canvas.style.cursor = found ? (found.part === "rim" ? "nwse-resize" : "grab") : "default";
@@ -266,6 +298,7 @@ export class Stage {
       this.change(moved, false);
     });
     const drop = () => {
+      held = null;
       if (!grip) return;
       grip = null;
       this.change(this.geometry, true);
@@ -275,15 +308,18 @@ export class Stage {
     canvas.addEventListener("touchstart", (event) => grip && event.preventDefault(), { passive: false });
     canvas.addEventListener("wheel", (event) => {
       const found = under(event);
-      if (!found || !this.geometry.obstacles) return;
       event.preventDefault();
-      this.grow(found.index, Math.exp(-event.deltaY / 900));
+      const factor = Math.exp(-event.deltaY / 900);
+      if (found && this.geometry.obstacles) this.grow(found.index, factor);
+      else this.zoom(factor, ...at(event));
     }, { passive: false });
     canvas.addEventListener("dblclick", (event) => {
       const found = under(event);
       if (found && this.geometry.obstacles) {
         const o = this.geometry.obstacles[found.index];
         this.change(handles.changed(this.geometry, found.index, { square: !o.square }), true);
+      } else if (!found) {
+        this.focus(null);
       }
     });
     canvas.addEventListener("keydown", (event) => this.key(event));
