@@ -26,7 +26,7 @@ well as its space resolves the flow.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -246,7 +246,8 @@ def _uniqueness(
         guarantee = balance.flux.monotonicity(symmetric)
         certified, reason = guarantee.certified, guarantee.remark
     if balance.convection:
-        _, symmetric = balance.linearise(output.u)
+        exact = tuple(term.exact() for term in balance.convection)
+        _, symmetric = replace(balance, convection=exact).linearise(output.u)
         margin = _lowest((symmetric + symmetric.mT) / 2)
         certified, kind = True, LOCAL
         reason = "a known quadratic term: at the solution"

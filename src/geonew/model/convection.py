@@ -4,20 +4,51 @@ r"""Known convection on the reduced space: quadratic, energy-neutral, not monoto
           \approx \kappa \int (u\cdot\nabla u_f)\, \psi_i,
 
 the transporting velocity taken at the nodes, the gradient in the mean around them (G_k is the fine
-gradient operator). With it the solution is unique only locally; the certificate says so.
+gradient operator, applied to the field where a residual is wanted and to the basis for a Jacobian).
+With it the solution is unique only locally; the certificate says so.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from geonew.model.batch import Batch
+from geonew.model.batch import Batch, SparseOperator
 from geonew.model.space import ReducedSpace
 from geonew.model.terms import gradient_positions
+
+
+@dataclass(frozen=True, eq=False)
+class NodalGradient:
+    """The operators G_k of a batch, for all of its samples or some.
+
+    Args:
+        operators: G_k, block diagonal over the whole batch.
+        size: samples of the whole batch.
+        which: the samples meant; none for all.
+
+    """
+
+    operators: tuple[SparseOperator, ...]
+    size: int
+    which: Int[Tensor, "B"] | None = None
+
+    def __call__(self, fields: Float[Tensor, "B N c"]) -> list[Float[Tensor, "B N c"]]:
+        """G_k applied to fields, for every k."""
+        _, N, c = fields.shape
+        if self.which is not None:
+            nothing = fields.new_zeros(self.size, N, c)
+            fields = nothing.index_copy(0, self.which, fields)
+        flat = fields.reshape(self.size * N, c)
+        made = [(operator @ flat).view(self.size, N, c) for operator in self.operators]
+        return made if self.which is None else [part[self.which] for part in made]
+
+    def select(self, index: Int[Tensor, "_"]) -> NodalGradient:
+        """The same for some of the samples."""
+        return replace(self, which=index if self.which is None else self.which[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,79 +58,85 @@ class Convection:
     Args:
         first: column of the velocity's first component.
         basis: trial functions of the velocity components, lift last.
-        slopes: G_k applied to them.
+        gradient: the operators G_k.
         coefficient: kappa.
+        inside: the interior functions for the Jacobian, without gradient and in the model's
+            precision: Newton's method corrects what that costs, the residual is exact.
+        slopes: G_k applied to them, by direction k.
 
     """
 
     first: int
-    basis: Float[Tensor, "B d N Q"]
-    slopes: Float[Tensor, "B d d N Q"]  # component, direction
+    basis: Float[Tensor, "B N d Q"]
+    gradient: NodalGradient
     coefficient: float | Tensor  # or (B, 1, 1)
+    inside: Float[Tensor, "B N d P"]
+    slopes: tuple[Float[Tensor, "B N d P"], ...]
 
     def add_residual(
         self, residual: Float[Tensor, "B F P"], u: Float[Tensor, "B F P"]
     ) -> Float[Tensor, "B F P"]:
         """The residual with the term's balances added."""
         velocity, gradient = self._state(u)
-        moved = torch.einsum("bkn,bfkn->bfn", velocity, gradient) * self.coefficient
-        rows = (moved[:, :, None] @ self.basis[..., :-1])[:, :, 0]  # (B, d, P)
-        return torch.cat(
-            [
-                residual[:, : self.first],
-                residual[:, self._columns] + rows,
-                residual[:, self._end :],
-            ],
-            1,
-        )
+        moved = (velocity[:, :, None] * gradient).sum(-1) * self.coefficient  # (B, N, d)
+        # One product for all components, of which the diagonal blocks are wanted.
+        rows = (moved.mT @ self.basis.flatten(2)).unflatten(-1, self.basis.shape[2:])
+        rows = rows.diagonal(dim1=1, dim2=2).mT[..., :-1]  # (B, d, P)
+        columns = [residual[:, : self.first], residual[:, self._columns] + rows]
+        return torch.cat([*columns, residual[:, self._end :]], 1)
 
     def add_jacobian(
         self, blocks: Float[Tensor, "B F F P P"], u: Float[Tensor, "B F P"]
     ) -> Float[Tensor, "B F F P P"]:
         """The Jacobian's blocks with the term's derivative added."""
-        velocity, gradient = self._state(u)
-        kappa = self.coefficient
-        if isinstance(kappa, Tensor):
-            kappa = kappa[..., None]
-        test = self.basis[..., :-1].mT * kappa  # (B, d, P, N)
+        velocity, gradient = (part.to(self.inside.dtype) for part in self._state(u))
         blocks = blocks.clone()
-        carried = torch.einsum("bkn,bfknp->bfnp", velocity, self.slopes[..., :-1])
-        for f in range(velocity.shape[1]):
-            row = self.first + f
-            blocks[:, row, row] += test[:, f] @ carried[:, f]
-            for g in range(velocity.shape[1]):
-                pushed = gradient[:, f, g, :, None] * self.basis[:, g, :, :-1]
-                blocks[:, row, self.first + g] += test[:, f] @ pushed
+        for f in range(self.inside.shape[2]):
+            # u_g moves f along by its gradient, and f is carried along by u.
+            by = gradient[:, :, f, :, None] * self.inside  # (B, N, g, P)
+            for k, slope in enumerate(self.slopes):
+                by[:, :, f] += velocity[:, :, k, None] * slope[:, :, f]
+            found = (self.inside[:, :, f].mT @ by.flatten(2)).to(blocks.dtype)  # (B, P, gP)
+            found = (self.coefficient * found).unflatten(-1, (-1, found.shape[1]))
+            blocks[:, self.first + f, self._columns] += found.transpose(1, 2)
         return blocks
+
+    def exact(self) -> Convection:
+        """The same with a Jacobian in float64, for a certificate."""
+        inside = self.basis[..., :-1].detach()
+        return replace(self, inside=inside, slopes=_slopes(self.gradient, inside))
 
     @property
     def _end(self) -> int:
-        return self.first + self.basis.shape[1]
+        return self.first + self.basis.shape[2]
 
     @property
     def _columns(self) -> slice:
         return slice(self.first, self._end)
 
-    def _state(self, u: Tensor) -> tuple[Float[Tensor, "B d N"], Float[Tensor, "B d d N"]]:
-        """Velocity, and its gradient times mass, on the nodes."""
+    def _state(self, u: Tensor) -> tuple[Float[Tensor, "B N d"], Float[Tensor, "B N d d"]]:
+        """Velocity on the nodes, and its gradient times mass (component, direction)."""
         part = u[:, self._columns]
-        full = torch.cat([part, torch.ones_like(part[..., :1])], dim=-1)[..., None]
-        return (self.basis @ full)[..., 0], (self.slopes @ full[:, :, None])[..., 0]
+        full = torch.cat([part, torch.ones_like(part[..., :1])], dim=-1)
+        eye = torch.eye(full.shape[1], dtype=full.dtype, device=full.device)
+        velocity = self.basis.flatten(2) @ (full[..., None] * eye[:, None]).flatten(1, 2)
+        return velocity, torch.stack(self.gradient(velocity), dim=-1)
 
 
 def convective_term(
-    first: int,
-    dim: int,
-    coefficient: float | Tensor,
-    space: ReducedSpace,
-    batch: Batch,
+    first: int, dim: int, coefficient: float | Tensor, space: ReducedSpace, batch: Batch
 ) -> Convection:
     """The convective term of the velocity whose components start at column ``first``."""
-    B, N, _, Q = space.trial.shape
-    basis = space.trial[:, :, first : first + dim].transpose(1, 2)  # (B, d, N, Q)
-    flat = space.trial[:, :, first : first + dim].reshape(B * N, dim * Q)
-    slopes = [
-        (batch.operators[k] @ flat).view(B, N, dim, Q).transpose(1, 2)
-        for k in gradient_positions(dim)
-    ]
-    return Convection(first, basis, torch.stack(slopes, dim=2), coefficient)
+    operators = tuple(batch.operators[k] for k in gradient_positions(dim))
+    gradient = NodalGradient(operators, batch.size)
+    basis = space.trial[:, :, first : first + dim]
+    inside = basis[..., :-1].detach()
+    slopes = tuple(slope.to(batch.tokens.dtype) for slope in _slopes(gradient, inside))
+    inside = inside.to(batch.tokens.dtype).contiguous()
+    return Convection(first, basis, gradient, coefficient, inside, slopes)
+
+
+def _slopes(
+    gradient: NodalGradient, inside: Float[Tensor, "B N d P"]
+) -> tuple[Float[Tensor, "B N d P"], ...]:
+    return tuple(part.unflatten(-1, inside.shape[2:]) for part in gradient(inside.flatten(2)))

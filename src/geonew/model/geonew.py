@@ -34,7 +34,7 @@ from geonew.model.backbone import Backbone
 from geonew.model.balance import Balance, assemble_balance
 from geonew.model.batch import Batch, collate
 from geonew.model.config import ModelConfig
-from geonew.model.convection import convective_term
+from geonew.model.convection import NodalGradient, convective_term
 from geonew.model.encoder import AnchorTransformer, ContextPooling, Memory
 from geonew.model.flux.law import Partitions
 from geonew.model.flux.paper import PaperLaw
@@ -476,6 +476,8 @@ def select(item: T, index: Int[Tensor, "_"]) -> T:
 def _select(item: Any, index: Tensor) -> Any:
     if isinstance(item, Tensor):
         return item[index]
+    if isinstance(item, NodalGradient):
+        return item.select(index)
     if isinstance(item, tuple | list):
         return type(item)(_select(part, index) for part in item)
     if is_dataclass(item) and not isinstance(item, type):
