@@ -76,11 +76,20 @@ class Backbone(nn.Module):
         diffusion: epsilon, for components without a symmetric known term.
         stabilisation: theta at the start.
         learned: whether a constitutive law is learned beside the terms.
+        sourced: whether there is a learned source. Where no symmetric term is known it comes with
+            a reaction, r (s_i - u_i) in all: a source alone would have to be the derivative of
+            what is wanted.
 
     """
 
     def __init__(
-        self, problem: Problem, diffusion: float, stabilisation: float, learned: bool = False
+        self,
+        problem: Problem,
+        diffusion: float,
+        stabilisation: float,
+        *,
+        learned: bool = False,
+        sourced: bool = False,
     ) -> None:
         super().__init__()
         self.problem, self.diffusion = problem, diffusion
@@ -95,8 +104,9 @@ class Backbone(nn.Module):
         held = {b.test for b in self.plan.blocks if kinds[b.term] in ("symmetric", "stabilisation")}
         F = problem.n_components
         levels = [f.level for f in problem.component_fields]
-        self.reacting = tuple(f for f in range(F) if levels[f] == "reaction")
         self.gauged = tuple(f for f in range(F) if levels[f] == "gauge")
+        relaxed = set(range(F)) - held - set(self.gauged) if sourced else set()
+        self.reacting = tuple(f for f in range(F) if levels[f] == "reaction" or f in relaxed)
         self.constitutive = None
         if learned:
             directed = any(field.rank == "vector" for field in problem.fields)

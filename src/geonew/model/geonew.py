@@ -130,16 +130,24 @@ class GeoNeW(nn.Module):
         self.partition = PartitionNetwork(d, config.hidden or d, F, P, config.boundary)
         self.graph = FluxGraph(P, G)
         learned = config.constitutive and config.law != "paper" and not config.known
-        self.backbone = Backbone(terms, config.diffusion, config.stabilisation, learned)
+        self.backbone = Backbone(
+            terms,
+            config.diffusion,
+            config.stabilisation,
+            learned=learned,
+            sourced=config.learned_source,
+        )
         self.law: StructuredLaw | PaperLaw | None = None
         if config.law == "structured":
             self.law = StructuredLaw(d, config.contexts, F, config.structured)
         elif config.law == "paper":
             self.law = PaperLaw(d, config.contexts, F, self.graph, config.paper, config.diffusion)
-        self.source = nn.Linear(2 * d, F) if config.learned_source else None
-        if self.source is not None:
-            nn.init.zeros_(self.source.weight)
-            nn.init.zeros_(self.source.bias)
+        self.source = None
+        if config.learned_source:
+            last = nn.Linear(d, F)
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+            self.source = nn.Sequential(nn.Linear(2 * d, d), nn.GELU(), last)
         self.register_buffer("token_mean", torch.zeros(len(columns)))
         self.register_buffer("token_scale", torch.ones(len(columns)))
         self.register_buffer("largest", torch.tensor(torch.inf))  # volume of a training sample
