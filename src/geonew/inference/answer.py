@@ -133,7 +133,9 @@ class Answer:
         if c.advice:
             lines.append(("advice", c.advice))
         unique = {"unique": "yes", "local": "locally", "not certified": "not certified"}
-        lines.append(("unique", f"{unique[c.uniqueness]}, margin {c.decisive_margin:.1e} ({c.reason})"))
+        lines.append(
+            ("unique", f"{unique[c.uniqueness]}, margin {c.decisive_margin:.1e} ({c.reason})")
+        )
         closed = max(c.antisymmetry, c.balance_defect) <= CLOSED
         lines.append(
             ("conserved", ("yes" if closed else "NO") + f", fluxes cancel to {c.antisymmetry:.0e}, "
