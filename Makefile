@@ -7,11 +7,11 @@ STAMP  := $(VENV)/.installed
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-all lint bench docs clean
+.PHONY: demo test test-all lint bench docs pictures clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,viz,train,serve,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,viz,train,serve,docs,dev]'
 	touch $@
 
 demo: $(STAMP)
@@ -34,10 +34,16 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/model.py --json out/model.json
 	$(BIN)/python benchmarks/end_to_end.py --json out/end_to_end.json
 
-# What the pages show and list is made, not drawn: the picture of README and the map of the code.
-docs: demo
+# The site, with warnings as errors. It opens as site/index.html; searching wants a server:
+# python -m http.server -d site
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict
+
+# What the pages show and list is made, not drawn: pictures, and the map of the code.
+pictures: demo
 	cp out/demo/flow.png docs/images/flow.png
+	$(BIN)/python docs/make_pictures.py
 	$(BIN)/python docs/make_map.py
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) out site

@@ -10,14 +10,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+from pages import PAGES, ROOT, TUTORIALS, python_of
+
 LARGEST_PICTURE = 300_000  # bytes: a page must load quickly
-
-
-def code_of(page: Path) -> str:
-    """All Python blocks of a page, joined: later ones may use names of earlier ones."""
-    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S))
+RUNNING = [page for page in PAGES if python_of(page) and page not in TUTORIALS]
 
 
 def links_of(page: Path) -> list[str]:
@@ -27,17 +23,15 @@ def links_of(page: Path) -> list[str]:
 
 
 def test_the_readme_has_code_and_pictures():
-    assert "predict(" in code_of(PAGES[0])
+    assert "predict(" in python_of(PAGES[0])
     assert any(link.endswith(".png") for link in links_of(PAGES[0]))
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if code_of(p)], ids=lambda p: p.relative_to(ROOT).as_posix()
-)
+@pytest.mark.parametrize("page", RUNNING, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_python_runs(page: Path, tmp_path):
     environment = os.environ | {"MPLBACKEND": "Agg"}
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code_of(page)],
+        [sys.executable, "-W", "error", "-c", python_of(page)],
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
