@@ -148,6 +148,6 @@ def _size(values: ndarray) -> ndarray:
 
 
 def _bar(figure: Figure, image: object, axes: list[Axes]) -> None:
-    bar = figure.colorbar(image, ax=axes, shrink=0.7, pad=0.01, aspect=30)  # type: ignore[arg-type]
+    bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.85, pad=0.02, aspect=25)  # type: ignore[arg-type]
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]

@@ -159,7 +159,7 @@ def words(text: str) -> str:
 
 
 def _head(column: Column) -> str:
-    name = escape(column.name)
+    name = escape(column.name).replace("-", "&#8209;")  # a hyphen at which no line breaks
     if column.published:
         return f'<th scope="col" class="published"><small>published</small>{name}</th>'
     return f'<th scope="col"{_class(column)}>{name}</th>'
