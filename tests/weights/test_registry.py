@@ -81,7 +81,7 @@ def test_loading_imports_no_training_code(trained):
     )
     run = subprocess.run(
         [sys.executable, "-c", code, str(trained / "ns2d-c++.safetensors")],
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     loaded = set(run.stdout.split())
     heavy = {"h5py", "gmsh", "numba", "pytorch_optimizer", "tensorboard", "matplotlib"}
