@@ -73,7 +73,7 @@ def test_the_first_sight(page):
     assert titles[0] == "Converged"
     assert {"Conserved", "Boundary exact"} <= set(titles)
     assert "training shapes" in page.text_content("#familiar")
-    assert "ms" in page.text_content("#state")
+    assert "nodes" in page.text_content("#state")
     plain = colours(page)
     page.uncheck("#streamlines")
     without = colours(page)

@@ -25,6 +25,14 @@ def good(tmp_path_factory) -> bytes:
     return path.read_bytes()
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Temporary files of the workers go here, and none of them stays."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    yield
+    assert list(tmp_path.iterdir()) == []
+
+
 def with_pool(work: Callable[[Pool], Awaitable[None]]) -> None:
     """Run something with a pool of one reader."""
 

@@ -7,6 +7,7 @@ ones. The page is on this machine alone unless ``--host`` says otherwise.
 from __future__ import annotations
 
 import argparse
+from types import FrameType
 
 from geonew.errors import ServerError
 
@@ -27,6 +28,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
 
 def _serve(arguments: argparse.Namespace) -> int:
     import asyncio
+    import signal
 
     try:
         from geonew.serve.server import Settings, serve
@@ -48,5 +50,17 @@ def _serve(arguments: argparse.Namespace) -> int:
         browser=not arguments.no_browser,
         quiet=not arguments.debug,
     )
-    asyncio.run(serve(settings, ready))
+    # Also where a shell made us deaf to Ctrl-C, as it does with commands in the background.
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: _terminated}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        asyncio.run(serve(settings, ready))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return 0
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Leave as if by exit: workers are ended and their files removed on the way."""
+    raise SystemExit(128 + number)

@@ -105,7 +105,12 @@ class Backstage:
     async def start(self) -> list[dict[str, Any]]:
         """Start them all; the models on offer."""
         try:
-            await asyncio.gather(*(pool.start() for pool in self.pools))
+            # All of them to the end, so that none is left half started when another fails.
+            made = await asyncio.gather(
+                *(pool.start() for pool in self.pools), return_exceptions=True
+            )
+            for failed in (one for one in made if one is not None):
+                raise failed
             head, _ = await self.predictors.ask({"do": "catalogue"}, seconds=PREDICT_SECONDS)
         except BaseException:
             await self.close()

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -79,6 +81,7 @@ class Worker:
     def __init__(self, command: Sequence[str], quiet: bool = True) -> None:
         self.command, self.quiet = tuple(command), quiet
         self._process: asyncio.subprocess.Process | None = None
+        self._folder = ""  # of its temporary files, which it cannot remove when it is ended
 
     @property
     def pid(self) -> int | None:
@@ -87,6 +90,7 @@ class Worker:
 
     async def start(self) -> None:
         """Start it and wait until it is ready; raises what it says where it is not."""
+        self._folder = tempfile.mkdtemp(prefix="geonew-")
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -95,7 +99,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if self.quiet else None,
-            env=os.environ | dict.fromkeys(ONE_THREAD, "1"),
+            env=os.environ | dict.fromkeys(ONE_THREAD, "1") | {"TMPDIR": self._folder},
             start_new_session=True,  # Ctrl-C in a terminal is for the server alone
         )
         try:
@@ -119,13 +123,15 @@ class Worker:
         return await self._receive()
 
     async def stop(self) -> None:
-        """End it, whatever it does."""
+        """End it, whatever it does, and remove what it leaves."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
 
     async def _receive(self) -> bytes:
         assert self._process is not None

@@ -128,9 +128,10 @@ async def serve(settings: Settings, ready: Callable[[str, int], None]) -> None:
         running = asyncio.create_task(server.serve(sockets=[sock]))
         while not server.started and not running.done():
             await asyncio.sleep(0.02)
-        ready(address(sock), len(catalogue))
-        if settings.browser:
-            webbrowser.open(address(sock))
+        if server.started:
+            ready(address(sock), len(catalogue))
+            if settings.browser:
+                webbrowser.open(address(sock))
         await running
     finally:
         await backstage.close()

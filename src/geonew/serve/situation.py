@@ -95,9 +95,9 @@ def elasticity(mesh: Mesh, shape: Shape | None = None) -> Situation:
     _need(mesh, "bottom", "top")
 
     def truth() -> dict[str, ndarray]:
-        lower, upper = (mesh.points[mesh.nodes_of("bottom")] for _ in range(2))
-        corners = [lower[lower[:, 0].argmin()], upper[upper[:, 0].argmax()]]
-        singular = corner_nodes(mesh, np.array(corners))
+        below = mesh.nodes_of("bottom")
+        x = mesh.points[below, 0]
+        singular = below[[x.argmin(), x.argmax()]]  # where the clamped side ends
         fine = finer(mesh, _curves(shape), singular)
         found = solve_elasticity(
             fine.mesh,

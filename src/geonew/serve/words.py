@@ -70,7 +70,9 @@ def _to(defect: float) -> str:
 
 def _uniqueness(c: Certificate) -> Statement:
     if c.uniqueness == "unique":
-        text = f"One and only one solution exists: proved, with a margin of {c.decisive_margin:.1e}."
+        text = (
+            f"One and only one solution exists: proved, with a margin of {c.decisive_margin:.1e}."
+        )
         return Statement("Unique", "good", text)
     if c.uniqueness == "local":
         text = (
