@@ -46,9 +46,10 @@ def run(program: str, folder: Path, seconds: float) -> subprocess.CompletedProce
 # -- blocks and commands ---------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(1800)  # half a minute of work, on a machine that may be busy
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.name)
 def test_tutorials_run(page: Path, tmp_path: Path):
-    made = run(program_of(page, SHORTER[page.name]), tmp_path, 500)
+    made = run(program_of(page, SHORTER[page.name]), tmp_path, 1700)
     assert made.returncode == 0, made.stdout + made.stderr
 
 

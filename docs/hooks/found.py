@@ -19,6 +19,7 @@ from geonew import weights
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = "<!-- benchmarks -->"
 CARDS = "<!-- cards -->"
+LARGE = 1000  # from here on whole numbers, instead of powers of ten
 NO_CARDS = "*This version comes without weights: there is no card.*"
 
 
@@ -32,7 +33,9 @@ def rows(found: Any, path: tuple[str, ...] = ()) -> list[tuple[str, str]]:
 
 
 def _word(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else f"`{value}`"
+    if not isinstance(value, float):
+        return f"`{value}`"
+    return f"{value:,.0f}" if abs(value) >= LARGE else f"{value:.3g}"
 
 
 def benchmark(file: Path) -> str:
