@@ -390,14 +390,19 @@ def test_interruption_leaves_nothing_behind(trained, meshes, tmp_path):
     code = "import sys, geonew.cli; print('READY', flush=True); sys.exit(geonew.cli.main())"
     command = [sys.executable, "-c", code, "predict", str(trained / "ns2d-c++.safetensors"),
                str(meshes / "ns2d-c++.msh"), "--compare"]  # fmt: skip
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "READY\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=300)
+
+    def ordinary() -> None:  # a test run in the background has children that ignore SIGINT
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=ordinary,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "READY\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert errors.strip().endswith("geonew: interrupted")
     assert "Traceback" not in errors
