@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 from jaxtyping import Float
@@ -30,7 +31,7 @@ MARKERS = "osD^vP*XdhS"
 SPAN = 10.0
 FEW_POINTS = 8  # a curve of so few is marked in any case: one of a single point has no line
 _PANEL = (4.4, 3.2)  # inches
-_LETTER, _HANDLE = 0.068, 0.6  # inches that a letter and a line take in a legend
+_LETTER, _HANDLE, _LINE = 0.068, 0.6, 0.18  # inches in a legend: a letter, a sample, a line
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,11 @@ def charts_figure(charts: Sequence[Chart], title: str = "") -> Figure:
     """Charts side by side, with one legend below them."""
     if not charts or not any(chart.curves for chart in charts):
         raise InputError("there is nothing to draw", "give at least one curve")
-    width, height = _PANEL
-    figure = new_figure(width * len(charts) + (0.6 if len(charts) == 1 else 0), height + 0.7)
+    labels = dict.fromkeys(curve.label for chart in charts for curve in chart.curves)
+    width = _PANEL[0] * len(charts) + (0.6 if len(charts) == 1 else 0)
+    longest = _LETTER * max(map(len, labels)) + _HANDLE
+    across = int(np.clip(width / longest, 1, len(labels)))
+    figure = new_figure(width, _PANEL[1] + 0.45 + _LINE * ceil(len(labels) / across))
     panels = figure.subplots(1, len(charts), squeeze=False)[0]
     handles: dict[str, Line2D] = {}
     for axes, chart in zip(panels, charts, strict=True):
@@ -101,8 +105,6 @@ def charts_figure(charts: Sequence[Chart], title: str = "") -> Figure:
         axes.set_axisbelow(True)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-    longest = _LETTER * max(len(label) for label in handles) + _HANDLE
-    across = int(np.clip(figure.get_figwidth() / longest, 1, len(handles)))
     figure.legend(
         list(handles.values()), list(handles), loc="outside lower center", ncols=across,
         fontsize=8, frameon=False,

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import Collection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from numpy import ndarray
 
 from geonew.errors import InputError
@@ -68,7 +70,7 @@ def comparison_figure(
         of_field[0].set_title(f"{label}: {note}", fontsize=9, loc="left")
         of_error[0].set_axis_off()
         of_error[0].text(0.5, 0.05, f"error of {name}", ha="center", fontsize=9)
-        error_image = None
+        error_image = image
         for left, right, (model, fields) in zip(
             of_field[1:], of_error[1:], predictions.items(), strict=True
         ):
@@ -147,7 +149,14 @@ def _size(values: ndarray) -> ndarray:
     return values if values.ndim == 1 else np.linalg.norm(values, axis=1)
 
 
-def _bar(figure: Figure, image: object, axes: list[Axes]) -> None:
-    bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.85, pad=0.02, aspect=25)  # type: ignore[arg-type]
+def _bar(figure: Figure, image: Collection, axes: list[Axes]) -> None:
+    """A bar below a column of panels, with a few numbers that have room."""
+    few = ScalarFormatter()
+    few.set_powerlimits((-2, 3))
+    bar = figure.colorbar(
+        image, ax=axes, location="bottom", shrink=0.85, pad=0.02, aspect=25,
+        ticks=MaxNLocator(4), format=few,
+    )  # fmt: skip
     bar.ax.tick_params(labelsize=7)
+    bar.ax.xaxis.get_offset_text().set_fontsize(7)
     bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
