@@ -20,6 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = "<!-- benchmarks -->"
 CARDS = "<!-- cards -->"
 LARGE = 1000  # from here on whole numbers, instead of powers of ten
+# The indented line of a benchmark's docstring that says how to run it, with its continuation.
+CONTINUED = "\\\n"
+COMMAND = re.compile(r"^ {4}(python benchmarks/(?:.*\\\n)*.*)$", re.MULTILINE)
 NO_CARDS = "*This version comes without weights: there is no card.*"
 
 
@@ -44,9 +47,11 @@ def benchmark(file: Path) -> str:
     lines = [f"### {file.stem}", ""]
     if program.is_file():
         text = ast.get_docstring(ast.parse(program.read_text(encoding="utf-8"))) or ""
-        command = re.search(r"^ {4}(python benchmarks/.*)$", text, re.MULTILINE)
-        lines += [text.splitlines()[0], ""]
-        lines += [f"`{command[1]}`", ""] if command else []
+        command = COMMAND.search(text)
+        lines += [text.splitlines()[0].replace("``", "`"), ""]
+        lines += (
+            [f"`{' '.join(command[1].replace(CONTINUED, ' ').split())}`", ""] if command else []
+        )
     lines += ["| figure | value |", "|---|---|"]
     found = json.loads(file.read_text(encoding="utf-8"))
     lines += [f"| {where.replace('_', ' ')} | {what} |" for where, what in rows(found)]
