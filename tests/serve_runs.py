@@ -106,8 +106,8 @@ def running(folder: Path, *arguments: str, debug: bool = False) -> Iterator[Runn
         assert found, f"{line!r} {said}"
         yield Running(process, found[1], said)
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()  # not killed: it removes its workers' files
+        process.wait(timeout=60)
         listener.join()
         process.stdout.close()
         process.stderr.close()
