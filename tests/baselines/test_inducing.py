@@ -40,7 +40,7 @@ def test_anchors_are_drawn_in_training_and_farthest_points_otherwise():
 def test_models_without_anchors_draw_none():
     batch = tiny("linear").collate(samples(), draw=(0, 1, [0, 1, 2]))
     assert batch.anchors.shape == (3, 1, 1)
-    assert batch.operators == ()
+    assert batch.operators == {}
     assert batch.samples == samples()
 
 
