@@ -35,6 +35,7 @@ CELLS = [
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)  # 200 s of processor time, more of a busy machine's
 def test_grids_solids_and_refinement_run_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("GEONEW_SHARED_DATA", str(SHARED))
