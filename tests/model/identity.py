@@ -12,6 +12,7 @@ from geonew.features import FeatureSpec
 from geonew.model.backbone import Backbone, LinearSystem
 from geonew.model.batch import Batch
 from geonew.model.config import ModelConfig
+from geonew.model.galerkin import NodalSource
 from geonew.model.geonew import GeoNeW
 from geonew.model.newton import NewtonConfig
 from geonew.model.sample import Sample
@@ -37,8 +38,10 @@ class IdentitySpace(nn.Module):
 class CompletedBackbone(Backbone):
     """The backbone with 1 on the diagonal of empty rows: prescribed nodes have no balance."""
 
-    def forward(self, space: ReducedSpace, batch: Batch) -> LinearSystem:
-        system = super().forward(space, batch)
+    def forward(
+        self, space: ReducedSpace, batch: Batch, source: NodalSource | None = None
+    ) -> LinearSystem:
+        system = super().forward(space, batch, source)
         missing = batch.fixed.transpose(1, 2).to(torch.float64)  # (B, F, N)
         matrix = system.matrix.clone()
         for f in range(matrix.shape[1]):

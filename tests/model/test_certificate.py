@@ -91,6 +91,7 @@ def ascent(name: str, steps: int, **changes) -> float:
     """Gradient ascent of margin - lambda_min over all weights and a state; the largest seen."""
     sample = prepared(name)
     model = redraw(tiny(sample, **changes), 0, 0.5)
+    model.backbone.traced = True  # here the matrices themselves are differentiated
     batch = model.collate([sample])
     u = torch.randn(1, sample.problem.n_components, TINY.partitions, dtype=torch.float64)
     u.requires_grad_(True)

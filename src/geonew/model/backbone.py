@@ -18,7 +18,7 @@ pressure is stabilised by :math:`\theta H^2/\nu`, :math:`H^d = |\Omega|/P`, thet
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from geonew.fem.forms import known_form
 from geonew.model.batch import Batch
 from geonew.model.constitutive import Constitutive
+from geonew.model.galerkin import Galerkin, NodalOperators, NodalSource
 from geonew.model.space import ReducedSpace
 from geonew.model.terms import (
     MASS,
@@ -47,11 +48,13 @@ class LinearSystem:
     Args:
         matrix: blocks of A, component by component.
         constant: a.
+        galerkin: the same on the nodes, which carries the gradient; none where the matrix does.
 
     """
 
     matrix: Float[Tensor, "B F F P P"]
     constant: Float[Tensor, "B F P"]
+    galerkin: Galerkin | None = None
 
     def residual(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B F P"]:
         """A u + a."""
@@ -76,9 +79,7 @@ class Backbone(nn.Module):
         diffusion: epsilon, for components without a symmetric known term.
         stabilisation: theta at the start.
         learned: whether a constitutive law is learned beside the terms.
-        sourced: whether there is a learned source. Where no symmetric term is known it comes with
-            a reaction, r (s_i - u_i) in all: a source alone would have to be the derivative of
-            what is wanted.
+        traced: whether the matrix itself is differentiated, as a law that reads it needs it.
 
     """
 
@@ -89,10 +90,10 @@ class Backbone(nn.Module):
         stabilisation: float,
         *,
         learned: bool = False,
-        sourced: bool = False,
+        traced: bool = False,
     ) -> None:
         super().__init__()
-        self.problem, self.diffusion = problem, diffusion
+        self.problem, self.diffusion, self.traced = problem, diffusion, traced
         self.plan: TermPlan = term_plan(problem)
         kinds = [known_form(t.form).kind for t in problem.terms]
         self._sign = tuple(-1.0 if kind == "skew" else 1.0 for kind in kinds)
@@ -105,8 +106,9 @@ class Backbone(nn.Module):
         F = problem.n_components
         levels = [f.level for f in problem.component_fields]
         self.gauged = tuple(f for f in range(F) if levels[f] == "gauge")
-        relaxed = set(range(F)) - held - set(self.gauged) if sourced else set()
-        self.reacting = tuple(f for f in range(F) if levels[f] == "reaction" or f in relaxed)
+        self.reacting = tuple(f for f in range(F) if levels[f] == "reaction")
+        # Where no symmetric term is known a learned source comes with a reaction.
+        self.relaxed = tuple(f for f in range(F) if f not in {*held, *self.gauged})
         self.constitutive = None
         if learned:
             directed = any(field.rank == "vector" for field in problem.fields)
@@ -154,8 +156,20 @@ class Backbone(nn.Module):
             value = value * (self.problem.reference_length**2 * theta * cell)[:, None, None]
         return value
 
-    def forward(self, space: ReducedSpace, batch: Batch) -> LinearSystem:
+    def forward(
+        self, space: ReducedSpace, batch: Batch, source: NodalSource | None = None
+    ) -> LinearSystem:
         """Project everything linear."""
+        if self.traced or not torch.is_grad_enabled():
+            return self._projected(space, batch, source)[0]
+        with torch.no_grad():
+            system, gauge_size = self._projected(space.detached(), batch, source)
+        return replace(system, galerkin=self._galerkin(space, batch, source, gauge_size))
+
+    def _projected(
+        self, space: ReducedSpace, batch: Batch, source: NodalSource | None
+    ) -> tuple[LinearSystem, tuple[Tensor, ...]]:
+        """The reduced matrices, and the sizes of the gauges' terms."""
         F, P = self.problem.n_components, space.partitions
         products = _Products(space, batch)
         blocks: dict[tuple[int, int], Tensor] = {}
@@ -164,6 +178,9 @@ class Backbone(nn.Module):
         def add(f: int, g: int, block: Tensor, column: Tensor) -> None:
             blocks[f, g] = blocks[f, g] + block if (f, g) in blocks else block
             constants[f] = constants[f] + column if f in constants else column
+
+        def add_symmetric(f: int, gram: Tensor) -> None:  # its two triangles differ by round-off
+            add(f, f, (gram[:, :P, :P] + gram[:, :P, :P].mT) / 2, gram[:, :P, P])
 
         kappa = {
             term: self.coefficient(term, batch, P)
@@ -183,28 +200,84 @@ class Backbone(nn.Module):
                 for g in range(F):
                     add(f, g, learned[:, f, g], lifted[:, f, g])
         for f in self.diffused:
-            gram = self.diffusion * products(STIFFNESS, f, f)
-            add(f, f, (gram[:, :P, :P] + gram[:, :P, :P].mT) / 2, gram[:, :P, P])
-        for number, f in enumerate(self.reacting):
-            r = torch.nn.functional.softplus(self.reaction[number].double())
-            gram = r * products(MASS, f, f)
-            add(f, f, (gram[:, :P, :P] + gram[:, :P, :P].mT) / 2, gram[:, :P, P])
+            add_symmetric(f, self.diffusion * products(STIFFNESS, f, f))
+        for f, r in zip(self.reacting, self._reaction_rates(), strict=True):
+            add_symmetric(f, r * products(MASS, f, f))
+        rate = None if source is None else source.rate
+        if rate is not None:
+            for f, own in enumerate(space.components):
+                add_symmetric(f, own.mT @ (rate[..., f, None] * own))
+        gauge_size = []
         for f in self.gauged:
             masses = (batch.mass[:, None] @ space.components[f])[:, 0, :P]
             masses = masses / masses.sum(-1, keepdim=True)
-            outer = masses[:, :, None] * masses[:, None]
+            size = torch.ones_like(batch.volume)
             if (f, f) in blocks:  # of the size of the block it completes, which may all but vanish
-                size = 1 + blocks[f, f].diagonal(dim1=-2, dim2=-1).sum(-1).detach()
-                outer = size[:, None, None] * outer
+                size = size + blocks[f, f].diagonal(dim1=-2, dim2=-1).sum(-1).detach()
+            outer = size[:, None, None] * masses[:, :, None] * masses[:, None]
             add(f, f, outer, torch.zeros_like(masses))
-        for f in self.loaded:
-            load = (batch.load[:, None, :, f] @ space.components[f])[:, 0, :P]
+            gauge_size.append(size)
+        for f in self.loaded if source is None else range(F):
+            total = batch.load if source is None else batch.load + source.density
+            load = (total[:, None, :, f] @ space.components[f])[:, 0, :P]
             constants[f] = constants[f] - load if f in constants else -load
         zero = space.trial.new_zeros(batch.size, P, P)
         rows = [blocks.get((f, g), zero) for f in range(F) for g in range(F)]
         nothing = space.trial.new_zeros(batch.size, P)
         constant = torch.stack([constants.get(f, nothing) for f in range(F)], dim=1)
-        return LinearSystem(torch.stack(rows, dim=1).unflatten(1, (F, F)), constant)
+        matrix = torch.stack(rows, dim=1).unflatten(1, (F, F))
+        return LinearSystem(matrix, constant), tuple(gauge_size)
+
+    def _galerkin(
+        self,
+        space: ReducedSpace,
+        batch: Batch,
+        source: NodalSource | None,
+        gauge_size: tuple[Tensor, ...],
+    ) -> Galerkin:
+        """The same on the nodes."""
+        F, P = self.problem.n_components, space.partitions
+        couplings: dict[tuple[int, bool], Tensor] = {}  # by matrix, and whether transposed
+        unit = torch.eye(F, dtype=torch.float64, device=space.trial.device)
+
+        def couple(matrix: int, coupling: Tensor, transposed: bool = False) -> None:
+            known = couplings.get((matrix, transposed))
+            couplings[matrix, transposed] = coupling if known is None else known + coupling
+
+        for block in self.plan.blocks:
+            kappa = self.coefficient(block.term, batch, P)
+            entry = torch.outer(unit[block.test], unit[block.trial])[None]
+            couple(block.matrix, kappa * entry)
+            if block.mirror:
+                couple(block.matrix, block.mirror * kappa * entry.mT, transposed=True)
+        if self.constitutive is not None:
+            S, C = self.constitutive.constants(batch.parameters)
+            couple(STIFFNESS, S)
+            for k, matrix in enumerate(self.constitutive.matrices[1:]):
+                couple(matrix, C[:, k])
+                couple(matrix, -C[:, k].mT, transposed=True)
+        for f in self.diffused:
+            couple(STIFFNESS, self.diffusion * torch.outer(unit[f], unit[f])[None])
+        for f, r in zip(self.reacting, self._reaction_rates(), strict=True):
+            couple(MASS, r * torch.outer(unit[f], unit[f])[None])
+        operators = [batch.operators[matrix] for matrix, _ in couplings]
+        operators = [
+            operator.mT if transposed else operator
+            for operator, (_, transposed) in zip(operators, couplings, strict=True)
+        ]
+        return Galerkin(
+            space=space,
+            operators=NodalOperators(tuple(operators), batch.size),
+            couplings=tuple(c.expand(batch.size, F, F) for c in couplings.values()),
+            load=batch.load if source is None else batch.load + source.density,
+            rate=None if source is None else source.rate,
+            mass=batch.mass,
+            gauged=self.gauged,
+            gauge_size=gauge_size,
+        )
+
+    def _reaction_rates(self) -> list[Tensor]:
+        return [torch.nn.functional.softplus(r.double()) for r in self.reaction]
 
 
 class _Products:

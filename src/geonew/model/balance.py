@@ -21,7 +21,7 @@ from torch import Tensor
 
 from geonew.model.backbone import LinearSystem, flatten_blocks
 from geonew.model.convection import Convection
-from geonew.model.flux.law import EdgeJacobian, Flux, linear_flux
+from geonew.model.flux.law import EdgeJacobian, Flux, edge_flux, linear_flux
 from geonew.model.graph import FluxGraph
 
 
@@ -66,6 +66,18 @@ class Balance:
         """G(u) and its Jacobian."""
         r, jacobian = self.evaluate(u)
         return r, jacobian()
+
+    def differentiable_residual(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B F P"]:
+        """G(u) as a function of all it is made of."""
+        galerkin = self.linear.galerkin
+        if galerkin is None:
+            return self.residual(u)
+        field = galerkin.space.field(u)
+        nodal = galerkin.nodal(field)
+        for term in self.convection:
+            nodal = term.add_nodal(nodal, field)
+        r = galerkin.tested(nodal)
+        return r if self.flux is None else r + self._interior(edge_flux(self.flux, self.nodes(u)))
 
     def evaluate(
         self, u: Float[Tensor, "B F P"]
@@ -116,9 +128,10 @@ def assemble_balance(
 ) -> Balance:
     """The balance law, the flux's linear part folded into the backbone's matrix."""
     matrix, constant = linear.matrix, linear.constant
-    part = None if flux is None else flux.linear_part()
-    if part is not None:
-        matrix = matrix + graph.balance_jacobian(part.by_difference, part.by_mean)
-        at_rest = torch.cat([torch.zeros_like(constant), group_value], dim=-1)
-        constant = constant + graph.interior_balance(linear_flux(part, graph, at_rest))
+    with torch.set_grad_enabled(torch.is_grad_enabled() and linear.galerkin is None):
+        part = None if flux is None else flux.linear_part()
+        if part is not None:
+            matrix = matrix + graph.balance_jacobian(part.by_difference, part.by_mean)
+            at_rest = torch.cat([torch.zeros_like(constant), group_value], dim=-1)
+            constant = constant + graph.interior_balance(linear_flux(part, graph, at_rest))
     return Balance(linear, flux, graph, group_value, flatten_blocks(matrix), constant, convection)

@@ -39,6 +39,11 @@ class SparseOperator:
     def __matmul__(self, x: Float[Tensor, "rows c"]) -> Float[Tensor, "rows c"]:
         return _SparseProduct.apply(self.matrix, self.transpose, x)  # type: ignore[return-value]
 
+    @property
+    def mT(self) -> SparseOperator:
+        """The transpose."""
+        return SparseOperator(self.transpose, self.matrix)
+
     def to(self, device: torch.device | str) -> SparseOperator:
         """The same matrix on another device."""
         matrix = self.matrix.to(device)
@@ -259,7 +264,7 @@ def _stored(sample: Sample, position: int) -> _Stored:
 
         def store(matrix: csr_array) -> tuple[_Pattern, np.ndarray]:
             matrix.sort_indices()
-            ends, columns = matrix.indptr[1:].astype(np.int64), matrix.indices.astype(np.int64)
+            ends, columns = matrix.indptr[1:].astype(np.int32), matrix.indices.astype(np.int32)
             for pattern in patterns:
                 if np.array_equal(pattern.ends, ends) and np.array_equal(pattern.columns, columns):
                     return pattern, matrix.data
@@ -300,9 +305,12 @@ def _operators(
 
 
 def _joined_pattern(patterns: Sequence[_Pattern], n: int) -> tuple[Tensor, Tensor]:
-    """Row pointer and columns of the block-diagonal matrix."""
+    """Row pointer and columns of the block-diagonal matrix.
+
+    In 32 bits, which are enough for what fits in memory: MKL would convert 64 in every product.
+    """
     total = sum(len(p.columns) for p in patterns)
-    pointer, columns = np.zeros(len(patterns) * n + 1, np.int64), np.empty(total, np.int64)
+    pointer, columns = np.zeros(len(patterns) * n + 1, np.int32), np.empty(total, np.int32)
     before = 0
     for k, pattern in enumerate(patterns):
         rows, entries = len(pattern.ends), len(pattern.columns)

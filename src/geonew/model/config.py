@@ -32,8 +32,8 @@ class ModelConfig:
             locally instead of globally.
         constitutive: where nothing is known, learn a linear constitutive law, one for all
             geometries, beside the flux law (the paper's law does without).
-        learned_source: add a learned source to every balance, with a reaction where nothing is
-            known: what is no conserved quantity (a Mach number) relaxes to a learned state.
+        learned_source: a source from the embeddings; where nothing is known, a relaxation to a
+            learned state (:mod:`geonew.model.source`).
         diffusion: epsilon, on components without a symmetric known term.
         stabilisation: theta of equal-order pressure at the start. Linear elements want 1/12 with
             their own size for H; learned functions resolve far more than |Omega|/P lets expect,

@@ -13,42 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from geonew.model.batch import Batch, SparseOperator
+from geonew.model.batch import Batch
+from geonew.model.galerkin import NodalOperators
 from geonew.model.space import ReducedSpace
 from geonew.model.terms import gradient_positions
-
-
-@dataclass(frozen=True, eq=False)
-class NodalGradient:
-    """The operators G_k of a batch, for all of its samples or some.
-
-    Args:
-        operators: G_k, block diagonal over the whole batch.
-        size: samples of the whole batch.
-        which: the samples meant; none for all.
-
-    """
-
-    operators: tuple[SparseOperator, ...]
-    size: int
-    which: Int[Tensor, "B"] | None = None
-
-    def __call__(self, fields: Float[Tensor, "B N c"]) -> list[Float[Tensor, "B N c"]]:
-        """G_k applied to fields, for every k."""
-        _, N, c = fields.shape
-        if self.which is not None:
-            nothing = fields.new_zeros(self.size, N, c)
-            fields = nothing.index_copy(0, self.which, fields)
-        flat = fields.reshape(self.size * N, c)
-        made = [(operator @ flat).view(self.size, N, c) for operator in self.operators]
-        return made if self.which is None else [part[self.which] for part in made]
-
-    def select(self, index: Int[Tensor, "_"]) -> NodalGradient:
-        """The same for some of the samples."""
-        return replace(self, which=index if self.which is None else self.which[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +39,29 @@ class Convection:
 
     first: int
     basis: Float[Tensor, "B N d Q"]
-    gradient: NodalGradient
+    gradient: NodalOperators
     coefficient: float | Tensor  # or (B, 1, 1)
     inside: Float[Tensor, "B N d P"]
     slopes: tuple[Float[Tensor, "B N d P"], ...]
+
+    def transported(self, velocity: Float[Tensor, "B N d"]) -> Float[Tensor, "B N d"]:
+        """The term on the nodes, times mass."""
+        gradient = torch.stack(self.gradient(velocity), dim=-1)  # (component, direction)
+        return (velocity[:, :, None] * gradient).sum(-1) * self.coefficient
+
+    def add_nodal(
+        self, nodal: Float[Tensor, "B N F"], field: Float[Tensor, "B N F"]
+    ) -> Float[Tensor, "B N F"]:
+        """A fine residual with the term added."""
+        moved = self.transported(field[..., self._columns])
+        parts = [nodal[..., : self.first], nodal[..., self._columns] + moved]
+        return torch.cat([*parts, nodal[..., self._end :]], dim=-1)
 
     def add_residual(
         self, residual: Float[Tensor, "B F P"], u: Float[Tensor, "B F P"]
     ) -> Float[Tensor, "B F P"]:
         """The residual with the term's balances added."""
-        velocity, gradient = self._state(u)
-        moved = (velocity[:, :, None] * gradient).sum(-1) * self.coefficient  # (B, N, d)
+        moved = self.transported(self._velocity(u))
         # One product for all components, of which the diagonal blocks are wanted.
         rows = (moved.mT @ self.basis.flatten(2)).unflatten(-1, self.basis.shape[2:])
         rows = rows.diagonal(dim1=1, dim2=2).mT[..., :-1]  # (B, d, P)
@@ -89,7 +72,9 @@ class Convection:
         self, blocks: Float[Tensor, "B F F P P"], u: Float[Tensor, "B F P"]
     ) -> Float[Tensor, "B F F P P"]:
         """The Jacobian's blocks with the term's derivative added."""
-        velocity, gradient = (part.to(self.inside.dtype) for part in self._state(u))
+        velocity = self._velocity(u)
+        gradient = torch.stack(self.gradient(velocity), dim=-1).to(self.inside.dtype)
+        velocity = velocity.to(self.inside.dtype)
         blocks = blocks.clone()
         for f in range(self.inside.shape[2]):
             # u_g moves f along by its gradient, and f is carried along by u.
@@ -114,13 +99,11 @@ class Convection:
     def _columns(self) -> slice:
         return slice(self.first, self._end)
 
-    def _state(self, u: Tensor) -> tuple[Float[Tensor, "B N d"], Float[Tensor, "B N d d"]]:
-        """Velocity on the nodes, and its gradient times mass (component, direction)."""
+    def _velocity(self, u: Tensor) -> Float[Tensor, "B N d"]:
         part = u[:, self._columns]
         full = torch.cat([part, torch.ones_like(part[..., :1])], dim=-1)
         eye = torch.eye(full.shape[1], dtype=full.dtype, device=full.device)
-        velocity = self.basis.flatten(2) @ (full[..., None] * eye[:, None]).flatten(1, 2)
-        return velocity, torch.stack(self.gradient(velocity), dim=-1)
+        return self.basis.flatten(2) @ (full[..., None] * eye[:, None]).flatten(1, 2)
 
 
 def convective_term(
@@ -128,7 +111,7 @@ def convective_term(
 ) -> Convection:
     """The convective term of the velocity whose components start at column ``first``."""
     operators = tuple(batch.operators[k] for k in gradient_positions(dim))
-    gradient = NodalGradient(operators, batch.size)
+    gradient = NodalOperators(operators, batch.size)
     basis = space.trial[:, :, first : first + dim]
     inside = basis[..., :-1].detach()
     slopes = tuple(slope.to(batch.tokens.dtype) for slope in _slopes(gradient, inside))
@@ -137,6 +120,6 @@ def convective_term(
 
 
 def _slopes(
-    gradient: NodalGradient, inside: Float[Tensor, "B N d P"]
+    gradient: NodalOperators, inside: Float[Tensor, "B N d P"]
 ) -> tuple[Float[Tensor, "B N d P"], ...]:
     return tuple(part.unflatten(-1, inside.shape[2:]) for part in gradient(inside.flatten(2)))

@@ -34,16 +34,18 @@ from geonew.model.backbone import Backbone
 from geonew.model.balance import Balance, assemble_balance
 from geonew.model.batch import Batch, collate
 from geonew.model.config import ModelConfig
-from geonew.model.convection import NodalGradient, convective_term
+from geonew.model.convection import convective_term
 from geonew.model.encoder import AnchorTransformer, ContextPooling, Memory
 from geonew.model.flux.law import Partitions
 from geonew.model.flux.paper import PaperLaw
 from geonew.model.flux.structured import StructuredLaw
+from geonew.model.galerkin import NodalOperators
 from geonew.model.graph import FluxGraph
 from geonew.model.implicit import differentiable
 from geonew.model.newton import Solution, Status, solve
 from geonew.model.prediction import Prediction, assemble_predictions
 from geonew.model.sample import Sample, check_columns, prepare
+from geonew.model.source import LearnedSource
 from geonew.model.space import PartitionNetwork, ReducedSpace
 from geonew.model.windows import window_count, window_weights
 from geonew.problem import BoundaryData, Problem, Term
@@ -135,7 +137,7 @@ class GeoNeW(nn.Module):
             config.diffusion,
             config.stabilisation,
             learned=learned,
-            sourced=config.learned_source,
+            traced=config.law == "paper",
         )
         self.law: StructuredLaw | PaperLaw | None = None
         if config.law == "structured":
@@ -144,10 +146,7 @@ class GeoNeW(nn.Module):
             self.law = PaperLaw(d, config.contexts, F, self.graph, config.paper, config.diffusion)
         self.source = None
         if config.learned_source:
-            last = nn.Linear(d, F)
-            nn.init.zeros_(last.weight)
-            nn.init.zeros_(last.bias)
-            self.source = nn.Sequential(nn.Linear(2 * d, d), nn.GELU(), last)
+            self.source = LearnedSource(d, F, self.backbone.relaxed, self.backbone.gauged)
         self.register_buffer("token_mean", torch.zeros(len(columns)))
         self.register_buffer("token_scale", torch.ones(len(columns)))
         self.register_buffer("largest", torch.tensor(torch.inf))  # volume of a training sample
@@ -169,16 +168,16 @@ class GeoNeW(nn.Module):
 
     def balance(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Balance:
         """Reduced space -> balance law."""
-        linear = self.backbone(space, batch)
-        partitions = self._partitions(encoding, space, batch)
+        source = None
         if self.source is not None:
-            load = self._learned_load(encoding, partitions, space, batch)
-            linear = replace(linear, constant=linear.constant - load)
-        flux = None
+            source = self.source(encoding.nodes, encoding.source_context, batch)
+        linear = self.backbone(space, batch, source)
+        flux, graph = None, self._graph(space.partitions // self.config.partitions)
         if self.law is not None:
+            partitions = self._partitions(encoding, space, batch)
             flux = self.law.condition(encoding.flux_context, partitions, linear)
         convection = self._convection(space, batch)
-        return assemble_balance(linear, flux, partitions.graph, batch.group_value, convection)
+        return assemble_balance(linear, flux, graph, batch.group_value, convection)
 
     def forward(
         self,
@@ -383,23 +382,6 @@ class GeoNeW(nn.Module):
             self._graphs[windows] = made.to(self.graph.tail.device)
         return self._graphs[windows]
 
-    def _learned_load(
-        self, encoding: Encoding, partitions: Partitions, space: ReducedSpace, batch: Batch
-    ) -> Float[Tensor, "B F P"]:
-        """A learned density times each partition's mass; no net load where there is a gauge."""
-        assert self.source is not None
-        inside = partitions.embedding[:, : space.partitions]
-        context = encoding.source_context.mean(1, keepdim=True).expand_as(inside)
-        density = self.source(torch.cat([inside, context], -1)).double().mT  # (B, F, P)
-        masses = torch.einsum("bn,bnfp->bfp", batch.mass, space.interior)
-        load = density * masses
-        for f in self.backbone.gauged:
-            net = load[:, f].sum(-1, keepdim=True) / masses[:, f].sum(-1, keepdim=True)
-            load = load.index_add(
-                1, torch.tensor([f], device=load.device), -(net * masses[:, f])[:, None]
-            )
-        return load
-
     def _convection(self, space: ReducedSpace, batch: Batch) -> tuple:
         problem, plan = self.backbone.problem, self.backbone.plan
         return tuple(
@@ -484,7 +466,7 @@ def select(item: T, index: Int[Tensor, "_"]) -> T:
 def _select(item: Any, index: Tensor) -> Any:
     if isinstance(item, Tensor):
         return item[index]
-    if isinstance(item, NodalGradient):
+    if isinstance(item, NodalOperators):
         return item.select(index)
     if isinstance(item, tuple | list):
         return type(item)(_select(part, index) for part in item)

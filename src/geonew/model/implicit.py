@@ -70,7 +70,7 @@ def differentiable(
     u = solution.u.detach()
     lu, pivots = solution.lu
     for _ in range(order):
-        r = balance.residual(u).flatten(1)
+        r = balance.differentiable_residual(u).flatten(1)
         if order == 1:
             correction = _SolveOnce.apply(lu, pivots, r)
         else:

@@ -81,6 +81,10 @@ class ReducedSpace:
         """
         return self.trial.unbind(2)
 
+    def detached(self) -> ReducedSpace:
+        """The same space without its graph; what is cached here must not come from there."""
+        return ReducedSpace(self.trial.detach(), self.cutoff.detach(), self.indicators)
+
     def field(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B N F"]:
         """u_h on the nodes, lift included."""
         one = torch.ones_like(u[..., :1])
