@@ -175,3 +175,15 @@ def test_edges_stay_within_windows() -> None:
     jacobian = graph.balance_jacobian(ones, 0 * ones)[0, 0, 0]
     assert torch.equal(jacobian, graph.laplacian(ones[0, 0, 0]))
     assert (jacobian[:4, 4:] == 0).all()
+
+
+def test_a_prediction_may_have_more_windows_than_training() -> None:
+    sample = prepared("flow")
+    model = redraw(tiny(sample, law="none", windows=2), 0, 0.7)
+    model.largest.fill_(sample.mass.sum())
+    assert model.train().windows(sample) == 1
+    assert model.eval().windows(sample) == 2
+    with torch.no_grad():
+        output = model(model.collate([sample]))
+    assert output.u.shape[-1] == 2 * TINY.partitions
+    assert output.converged.all()

@@ -8,7 +8,10 @@ with u_h = c E + sum u_i psi_i, so that the lift contributes the constant a. Whe
 known, a learned constitutive law (:mod:`geonew.model.constitutive`) takes the place of the terms.
 Epsilon acts on components without a symmetric term, r > 0 (learned) on ``reaction`` fields, and the
 rank-one term on ``gauge`` fields, m the partition masses: balances sum to zero there, so it
-vanishes at the solution and its size does not matter.
+vanishes at the solution and its size does not matter. Last comes a conductance tau between the
+partitions of one window, :math:`\tau (u_i - \bar u)`, far below every accuracy: learned functions
+may be all but dependent, and it keeps their coefficients within what float64 can solve for. It is
+conservative and symmetric.
 
 Identity kept: symmetric terms give symmetric positive semidefinite blocks and skew terms exactly
 skew ones, computed in float64; the backbone never lowers the certificate's margin. Equal-order
@@ -39,6 +42,9 @@ from geonew.model.terms import (
     term_plan,
 )
 from geonew.problem import Problem
+
+# The conductance tau.
+CONDUCTANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +227,8 @@ class Backbone(nn.Module):
             total = batch.load if source is None else batch.load + source.density
             load = (total[:, None, :, f] @ space.components[f])[:, 0, :P]
             constants[f] = constants[f] - load if f in constants else -load
+        for f in range(F):
+            add(f, f, CONDUCTANCE * _deviation(space), torch.zeros_like(batch.mass[:, :1]))
         zero = space.trial.new_zeros(batch.size, P, P)
         rows = [blocks.get((f, g), zero) for f in range(F) for g in range(F)]
         nothing = space.trial.new_zeros(batch.size, P)
@@ -274,10 +282,18 @@ class Backbone(nn.Module):
             mass=batch.mass,
             gauged=self.gauged,
             gauge_size=gauge_size,
+            conductance=(CONDUCTANCE * _deviation(space)).expand(batch.size, P, P),
         )
 
     def _reaction_rates(self) -> list[Tensor]:
         return [torch.nn.functional.softplus(r.double()) for r in self.reaction]
+
+
+def _deviation(space: ReducedSpace) -> Float[Tensor, "1 P P"]:
+    """The matrix of u_i minus the mean of u over i's window."""
+    P = space.partitions // space.windows
+    one = torch.eye(P, dtype=space.trial.dtype, device=space.trial.device) - 1 / P
+    return torch.block_diag(*[one] * space.windows)[None]
 
 
 class _Products:

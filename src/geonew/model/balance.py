@@ -13,7 +13,7 @@ included, is the sum of the backbone's balances alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -76,7 +76,7 @@ class Balance:
         nodal = galerkin.nodal(field)
         for term in self.convection:
             nodal = term.add_nodal(nodal, field)
-        r = galerkin.tested(nodal)
+        r = galerkin.tested(nodal, u)
         return r if self.flux is None else r + self._interior(edge_flux(self.flux, self.nodes(u)))
 
     def evaluate(
@@ -106,6 +106,15 @@ class Balance:
             return J
 
         return r, jacobian
+
+    @property
+    def exact(self) -> bool:
+        """Whether the Jacobian is one of float64."""
+        return all(term.inside.dtype == torch.float64 for term in self.convection)
+
+    def made_exact(self) -> Balance:
+        """The same with an exact Jacobian."""
+        return replace(self, convection=tuple(term.exact() for term in self.convection))
 
     def scale(self) -> Float[Tensor, "B"]:
         """Size of the data in the balances, against which a residual is judged."""

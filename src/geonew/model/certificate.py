@@ -26,7 +26,7 @@ well as its space resolves the flow.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -246,8 +246,7 @@ def _uniqueness(
         guarantee = balance.flux.monotonicity(symmetric)
         certified, reason = guarantee.certified, guarantee.remark
     if balance.convection:
-        exact = tuple(term.exact() for term in balance.convection)
-        _, symmetric = replace(balance, convection=exact).linearise(output.u)
+        _, symmetric = balance.made_exact().linearise(output.u)
         margin = _lowest((symmetric + symmetric.mT) / 2)
         certified, kind = True, LOCAL
         reason = "a known quadratic term: at the solution"

@@ -25,6 +25,8 @@ class ModelConfig:
         partitions: interior partitions per component P.
         contexts: context tokens of the flux.
         hidden: width of the partition network's hidden layer; the embedding width by default.
+        windows: windows of a prediction (:mod:`geonew.model.windows`) on a domain as large as those
+            of training, which has one: so much finer is the space it solves in.
         boundary: ``"lifted"``, or ``"nodal"`` for comparison.
         law: the flux law; ``"none"`` leaves the known terms alone.
         known: use the problem's known terms; without them the whole law is learned.
@@ -51,6 +53,7 @@ class ModelConfig:
     partitions: int = 32
     contexts: int = 4
     hidden: int | None = None
+    windows: int = 1
     boundary: Boundary = "lifted"
     law: Literal["structured", "paper", "none"] = "structured"
     known: bool = True
@@ -64,7 +67,16 @@ class ModelConfig:
     newton: NewtonConfig = field(default_factory=NewtonConfig)
 
     def __post_init__(self) -> None:
-        for name in ("width", "depth", "heads", "anchors", "exchanges", "partitions", "contexts"):
+        for name in (
+            "width",
+            "depth",
+            "heads",
+            "anchors",
+            "exchanges",
+            "partitions",
+            "contexts",
+            "windows",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigError(
                     f"model setting {name!r} is {getattr(self, name)}; it must be at least 1"

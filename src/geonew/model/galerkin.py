@@ -80,6 +80,7 @@ class Galerkin:
         mass: lumped mass.
         gauged: components with a gauge.
         gauge_size: of the rank-one terms that fix them.
+        conductance: between partitions, the one part that is not on the nodes.
 
     """
 
@@ -91,6 +92,7 @@ class Galerkin:
     mass: Float[Tensor, "B N"]
     gauged: tuple[int, ...]
     gauge_size: tuple[Float[Tensor, "B"], ...]
+    conductance: Float[Tensor, "B P P"]
 
     def nodal(self, field: Float[Tensor, "B N F"]) -> Float[Tensor, "B N F"]:
         """R(v), without convection."""
@@ -99,12 +101,14 @@ class Galerkin:
             result = result + product @ coupling.mT
         return result + self._levels(field)
 
-    def tested(self, nodal: Float[Tensor, "B N F"]) -> Float[Tensor, "B F P"]:
-        """Nodal values, tested with every function."""
+    def tested(
+        self, nodal: Float[Tensor, "B N F"], u: Float[Tensor, "B F P"]
+    ) -> Float[Tensor, "B F P"]:
+        """Nodal values, tested with every function, and the conductance."""
         # One product for all components, of which the diagonal blocks are wanted.
         trial = self.space.trial
         rows = (nodal.mT @ trial.flatten(2)).unflatten(-1, trial.shape[2:])
-        return rows.diagonal(dim1=1, dim2=2).mT[..., :-1]
+        return rows.diagonal(dim1=1, dim2=2).mT[..., :-1] + u @ self.conductance
 
     def _levels(self, field: Tensor) -> float | Float[Tensor, "B N F"]:
         """The rank-one terms of gauged components: they act on the mean without the lift."""

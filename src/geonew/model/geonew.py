@@ -172,7 +172,7 @@ class GeoNeW(nn.Module):
         if self.source is not None:
             source = self.source(encoding.nodes, encoding.source_context, batch)
         linear = self.backbone(space, batch, source)
-        flux, graph = None, self._graph(space.partitions // self.config.partitions)
+        flux, graph = None, self._graph(space.windows)
         if self.law is not None:
             partitions = self._partitions(encoding, space, batch)
             flux = self.law.condition(encoding.flux_context, partitions, linear)
@@ -347,10 +347,11 @@ class GeoNeW(nn.Module):
         self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, scale)))
 
     def windows(self, sample: Sample) -> int:
-        """Windows that a sample needs; one where no term would couple several."""
+        """Windows that a sample gets; one where no term would couple several."""
         if isinstance(self.law, PaperLaw) or not self.backbone.couples:
             return 1
-        return window_count(float(sample.mass.sum()), float(self.largest))
+        density = 1 if self.training else self.config.windows
+        return window_count(float(sample.mass.sum()), float(self.largest) / density)
 
     # -- parts -----------------------------------------------------------------------------------
 

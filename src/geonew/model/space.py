@@ -19,7 +19,7 @@ nodes, 0 elsewhere) keeps its support for comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -41,12 +41,14 @@ class ReducedSpace:
         trial: interior rows psi_1 .. psi_P and, last, the lift c E.
         cutoff: c.
         indicators: h_g.
+        windows: number of windows, which the interior rows follow one by one.
 
     """
 
     trial: Float[Tensor, "B N F Q"]
     cutoff: Float[Tensor, "B N F"]
     indicators: Float[Tensor, "B N F G"]
+    windows: int = 1
 
     @property
     def partitions(self) -> int:
@@ -83,7 +85,7 @@ class ReducedSpace:
 
     def detached(self) -> ReducedSpace:
         """The same space without its graph; what is cached here must not come from there."""
-        return ReducedSpace(self.trial.detach(), self.cutoff.detach(), self.indicators)
+        return replace(self, trial=self.trial.detach(), cutoff=self.cutoff.detach())
 
     def field(self, u: Float[Tensor, "B F P"]) -> Float[Tensor, "B N F"]:
         """u_h on the nodes, lift included."""
@@ -152,35 +154,38 @@ class PartitionNetwork(nn.Module):
         if self.boundary == "nodal":
             offset = torch.where(batch.fixed, -FAR, FAR).to(offset)
         logits[..., -1] -= offset.to(logits.dtype)
-        weights = torch.softmax(logits, dim=-1)
-        trial, cutoff = _Lifted.apply(weights, batch.extension)  # type: ignore[misc]
+        trial, cutoff = _Lifted.apply(logits, batch.extension)  # type: ignore[misc]
         if windows is not None:
             inside = trial[..., None, :-1] * windows[:, :, None, :, None]  # (B, N, F, K, P)
             trial = torch.cat([inside.flatten(3), trial[..., -1:]], dim=-1)
-        return ReducedSpace(trial, cutoff, batch.indicators)
+        count = 1 if windows is None else windows.shape[-1]
+        return ReducedSpace(trial, cutoff, batch.indicators, count)
 
 
 class _Lifted(torch.autograd.Function):
-    r"""Weights (psi, c) in any precision -> (psi, c E) and c in float64, rows summing to 1 there.
+    r"""Logits of (psi, c) in any precision -> (psi, c E) and c in float64, rows summing to 1 there.
 
-    Dividing by a sum that is 1 up to the round-off of the softmax moves a gradient only along the
-    constants, which the softmax removes; so the backward is that of (psi, c) -> (psi, c E).
+    A softmax whose exponentials are of the logits' precision and whose sums are of float64.
     """
 
     @staticmethod
-    def forward(ctx, weights: Tensor, extension: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        ctx.save_for_backward(weights, extension)
-        trial = weights.to(torch.float64, copy=True)
-        if weights.dtype != torch.float64:
-            trial /= trial.sum(-1, keepdim=True)
+    def forward(ctx, logits: Tensor, extension: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        shifted = logits - logits.amax(-1, keepdim=True)
+        trial = shifted.exp_().to(torch.float64)
+        trial /= trial.sum(-1, keepdim=True)
         cutoff = trial[..., -1].clone()
         trial[..., -1] *= extension
+        ctx.save_for_backward(trial, cutoff, extension)
+        ctx.dtype = logits.dtype
         return trial, cutoff
 
     @staticmethod
     def backward(ctx, trial_gradient: Tensor, cutoff_gradient: Tensor):  # type: ignore[override]
-        weights, extension = ctx.saved_tensors
+        trial, cutoff, extension = ctx.saved_tensors
         last = trial_gradient[..., -1]
-        to_cutoff = (last * extension + cutoff_gradient)[..., None]
-        to_weights = torch.cat([trial_gradient[..., :-1], to_cutoff], dim=-1).to(weights.dtype)
-        return to_weights, last * weights[..., -1].to(last.dtype)
+        weights = trial.to(ctx.dtype, copy=True)
+        weights[..., -1] = cutoff
+        to_weights = trial_gradient.to(ctx.dtype, copy=True)
+        to_weights[..., -1] = last * extension + cutoff_gradient
+        mean = (weights * to_weights).sum(-1, keepdim=True)
+        return weights * (to_weights - mean), last * cutoff

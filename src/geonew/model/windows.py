@@ -7,8 +7,11 @@ each of them is multiplied by a geometric partition of unity,
           \chi = \mathrm{softmax}_k\big(-\beta\, |x - x_k|^2 / s^2\big), \qquad s^d = |\Omega| / K,
 
 with centres x_k spread by Lloyd's iteration from farthest points. Partitions of one window exchange
-fluxes with each other and with the groups that the window holds; windows are coupled by the
-known terms alone, so that a law that is learned as a whole keeps to one.
+fluxes with each other and with the groups that the window holds; windows are coupled by known terms
+or learned constants alone, so that a law that is learned as a whole keeps to one.
+
+A prediction may have more windows than the size of its domain asks for: a finer space for the same
+equation, at the price of a larger solve and of no training.
 
 Identity kept: the windows sum to 1, so that the products are a partition of unity again, boundary
 values stay exact and the flux law stays antisymmetric; with K = 1 nothing changes. The paper's

@@ -28,6 +28,7 @@ from geonew.train.budget import Clock
 from geonew.train.config import RunConfig
 from geonew.train.distributed import Team, team
 from geonew.train.log import Observer, RunLog
+from geonew.train.memory import keep_freed_memory
 from geonew.train.metrics import Errors
 from geonew.train.optimiser import learning_rate
 from geonew.train.samples import sample_sizes
@@ -92,6 +93,7 @@ def train(
 
     """
     folder = Path(config.output)
+    keep_freed_memory()
     with team(config.device) as mates, stop_requests() as stop:
         going_on = _claim(folder, resume, init, mates)
 
