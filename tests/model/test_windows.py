@@ -34,6 +34,7 @@ def windowed(name: str, seed: int = 0, windows: int = K, **changes) -> tuple[Geo
 def test_count_grows_with_the_volume() -> None:
     assert [window_count(v, 2.0) for v in (0.1, 2.0, 2.9, 3.1, 10.0, 1e9)] == [1, 1, 1, 2, 5, MOST]
     assert window_count(7.0, np.inf) == 1  # a model that has seen nothing
+    assert [window_count(v, 2.0, 2) for v in (0.1, 2.0, 2.9, 3.1, 10.0)] == [1, 1, 1, 3, 10]
 
 
 def test_weights_sum_to_one_and_centres_spread() -> None:
@@ -175,15 +176,3 @@ def test_edges_stay_within_windows() -> None:
     jacobian = graph.balance_jacobian(ones, 0 * ones)[0, 0, 0]
     assert torch.equal(jacobian, graph.laplacian(ones[0, 0, 0]))
     assert (jacobian[:4, 4:] == 0).all()
-
-
-def test_a_prediction_may_have_more_windows_than_training() -> None:
-    sample = prepared("flow")
-    model = redraw(tiny(sample, law="none", windows=2), 0, 0.7)
-    model.largest.fill_(sample.mass.sum())
-    assert model.train().windows(sample) == 1
-    assert model.eval().windows(sample) == 2
-    with torch.no_grad():
-        output = model(model.collate([sample]))
-    assert output.u.shape[-1] == 2 * TINY.partitions
-    assert output.converged.all()

@@ -44,6 +44,11 @@ class SparseOperator:
         """The transpose."""
         return SparseOperator(self.transpose, self.matrix)
 
+    def rounded(self, dtype: torch.dtype) -> SparseOperator:
+        """The same in another precision, for products that need no gradient."""
+        matrix = self.matrix.to(dtype)
+        return SparseOperator(matrix, matrix if self.transpose is self.matrix else self.transpose)
+
     def to(self, device: torch.device | str) -> SparseOperator:
         """The same matrix on another device."""
         matrix = self.matrix.to(device)

@@ -25,8 +25,8 @@ class ModelConfig:
         partitions: interior partitions per component P.
         contexts: context tokens of the flux.
         hidden: width of the partition network's hidden layer; the embedding width by default.
-        windows: windows of a prediction (:mod:`geonew.model.windows`) on a domain as large as those
-            of training, which has one: so much finer is the space it solves in.
+        windows: windows of a domain larger than those of training, per volume of training
+            (:mod:`geonew.model.windows`).
         boundary: ``"lifted"``, or ``"nodal"`` for comparison.
         law: the flux law; ``"none"`` leaves the known terms alone.
         known: use the problem's known terms; without them the whole law is learned.

@@ -80,7 +80,7 @@ class Convection:
             # u_g moves f along by its gradient, and f is carried along by u.
             by = gradient[:, :, f, :, None] * self.inside  # (B, N, g, P)
             for k, slope in enumerate(self.slopes):
-                by[:, :, f] += velocity[:, :, k, None] * slope[:, :, f]
+                by[:, :, f].addcmul_(velocity[:, :, k, None], slope[:, :, f])
             found = (self.inside[:, :, f].mT @ by.flatten(2)).to(blocks.dtype)  # (B, P, gP)
             found = (self.coefficient * found).unflatten(-1, (-1, found.shape[1]))
             blocks[:, self.first + f, self._columns] += found.transpose(1, 2)
@@ -113,10 +113,11 @@ def convective_term(
     operators = tuple(batch.operators[k] for k in gradient_positions(dim))
     gradient = NodalOperators(operators, batch.size)
     basis = space.trial[:, :, first : first + dim]
-    inside = basis[..., :-1].detach()
-    slopes = tuple(slope.to(batch.tokens.dtype) for slope in _slopes(gradient, inside))
-    inside = inside.to(batch.tokens.dtype).contiguous()
-    return Convection(first, basis, gradient, coefficient, inside, slopes)
+    dtype = batch.tokens.dtype
+    inside = basis[..., :-1].detach().to(dtype).contiguous()
+    return Convection(
+        first, basis, gradient, coefficient, inside, _slopes(gradient.to(dtype), inside)
+    )
 
 
 def _slopes(

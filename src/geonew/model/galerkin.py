@@ -48,6 +48,10 @@ class NodalOperators:
         made = [(operator @ flat).view(self.size, N, c) for operator in self.operators]
         return made if self.which is None else [part[self.which] for part in made]
 
+    def to(self, dtype: torch.dtype) -> NodalOperators:
+        """The same in another precision."""
+        return replace(self, operators=tuple(op.rounded(dtype) for op in self.operators))
+
     def select(self, index: Int[Tensor, "_"]) -> NodalOperators:
         """The same for some of the samples."""
         return replace(self, which=index if self.which is None else self.which[index])

@@ -350,8 +350,7 @@ class GeoNeW(nn.Module):
         """Windows that a sample gets; one where no term would couple several."""
         if isinstance(self.law, PaperLaw) or not self.backbone.couples:
             return 1
-        density = 1 if self.training else self.config.windows
-        return window_count(float(sample.mass.sum()), float(self.largest) / density)
+        return window_count(float(sample.mass.sum()), float(self.largest), self.config.windows)
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -405,9 +404,10 @@ class GeoNeW(nn.Module):
             moved = space.field(step) - space.lift
             return (weight * moved**2).sum((1, 2)).sqrt()
 
-        return solve(
-            balance, self.config.newton, field_size, start, factored=torch.is_grad_enabled()
-        )
+        config, traced = self.config.newton, torch.is_grad_enabled()
+        if self.training and traced and self.token_mean.dtype != torch.float64:
+            config = config.one_step_short()
+        return solve(balance, config, field_size, start, factored=traced)
 
 
 def _used_terms(problem: Problem, config: ModelConfig) -> tuple[Term, ...]:

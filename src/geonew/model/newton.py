@@ -15,7 +15,7 @@ mates alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import torch
@@ -79,6 +79,18 @@ class NewtonConfig:
     field_tolerance: float = 1e-6
     max_steps: int = 30
     max_halvings: int = 8
+
+    def one_step_short(self) -> NewtonConfig:
+        """Tolerances of a training step, which ends with one more Newton step, the differentiable.
+
+        That squares the error of its values; its gradients are as exact as a model in float32 has
+        use for.
+        """
+        return replace(
+            self,
+            rtol=max(self.rtol, 1e-4),
+            field_tolerance=max(self.field_tolerance, 1e-3),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,9 @@ with centres x_k spread by Lloyd's iteration from farthest points. Partitions of
 fluxes with each other and with the groups that the window holds; windows are coupled by known terms
 or learned constants alone, so that a law that is learned as a whole keeps to one.
 
-A prediction may have more windows than the size of its domain asks for: a finer space for the same
-equation, at the price of a larger solve and of no training.
+A larger domain may have more windows than its size asks for: a finer space for the same equation, at
+the price of a larger solve and of no training. A domain like those of training keeps the space that
+was trained for it, which does better there than a finer one of linear elements.
 
 Identity kept: the windows sum to 1, so that the products are a partition of unity again, boundary
 values stay exact and the flux law stays antisymmetric; with K = 1 nothing changes. The paper's
@@ -35,9 +36,18 @@ SHARPNESS = 3.0
 ITERATIONS = 20
 
 
-def window_count(volume: float, largest: float) -> int:
-    """Windows of a domain, the largest of training having one."""
-    return int(np.clip(np.rint(volume / largest), 1, MOST))
+def window_count(volume: float, largest: float, density: int = 1) -> int:
+    """Windows of a domain.
+
+    Args:
+        volume: of the domain.
+        largest: of the domains of training, which have one.
+        density: windows of a larger domain per volume of training.
+
+    """
+    if np.rint(volume / largest) <= 1:
+        return 1
+    return int(np.clip(np.rint(density * volume / largest), 1, MOST))
 
 
 def window_centres(
