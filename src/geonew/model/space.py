@@ -170,8 +170,7 @@ class _Lifted(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, logits: Tensor, extension: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        shifted = logits - logits.amax(-1, keepdim=True)
-        trial = shifted.exp_().to(torch.float64)
+        trial = (logits - logits.amax(-1, keepdim=True)).exp_().to(torch.float64)
         trial /= trial.sum(-1, keepdim=True)
         cutoff = trial[..., -1].clone()
         trial[..., -1] *= extension

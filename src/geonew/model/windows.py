@@ -10,9 +10,9 @@ with centres x_k spread by Lloyd's iteration from farthest points. Partitions of
 fluxes with each other and with the groups that the window holds; windows are coupled by known terms
 or learned constants alone, so that a law that is learned as a whole keeps to one.
 
-A larger domain may have more windows than its size asks for: a finer space for the same equation, at
-the price of a larger solve and of no training. A domain like those of training keeps the space that
-was trained for it, which does better there than a finer one of linear elements.
+A larger domain may have more windows than its size asks for: a finer space for the same equation,
+at the price of a larger solve and of no training. A domain like those of training keeps the space
+that was trained for it, which does better there than a finer one of linear elements.
 
 Identity kept: the windows sum to 1, so that the products are a partition of unity again, boundary
 values stay exact and the flux law stays antisymmetric; with K = 1 nothing changes. The paper's
