@@ -83,6 +83,11 @@ class ReducedSpace:
         """
         return self.trial.unbind(2)
 
+    def on_nodes(self, which: slice) -> ReducedSpace:
+        """The same on some of the nodes."""
+        rows = self.trial[:, which], self.cutoff[:, which], self.indicators[:, which]
+        return ReducedSpace(*rows, self.windows)
+
     def detached(self) -> ReducedSpace:
         """The same space without its graph; what is cached here must not come from there."""
         return replace(self, trial=self.trial.detach(), cutoff=self.cutoff.detach())
