@@ -12,6 +12,7 @@ CHANGES = {
     "learned": {"known": False},
     "sources": {"known": False, "learned_source": True, "law": "none"},
     "known and sources": {"learned_source": True},
+    "a law alone": {"known": False, "constitutive": False, "diffusion": 0.0},
 }
 
 

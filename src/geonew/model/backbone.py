@@ -178,6 +178,7 @@ class Backbone(nn.Module):
         """The reduced matrices, and the sizes of the gauges' terms."""
         F, P = self.problem.n_components, space.partitions
         products = _Products(space, batch)
+        nothing = space.trial.new_zeros(batch.size, P)
         blocks: dict[tuple[int, int], Tensor] = {}
         constants: dict[int, Tensor] = {}
 
@@ -221,18 +222,17 @@ class Backbone(nn.Module):
             if (f, f) in blocks:  # of the size of the block it completes, which may all but vanish
                 size = size + blocks[f, f].diagonal(dim1=-2, dim2=-1).sum(-1).detach()
             outer = size[:, None, None] * masses[:, :, None] * masses[:, None]
-            add(f, f, outer, torch.zeros_like(masses))
+            add(f, f, outer, nothing)
             gauge_size.append(size)
         for f in self.loaded if source is None else range(F):
             total = batch.load if source is None else batch.load + source.density
             load = (total[:, None, :, f] @ space.components[f])[:, 0, :P]
             constants[f] = constants[f] - load if f in constants else -load
         for f in range(F):
-            add(f, f, CONDUCTANCE * _deviation(space), torch.zeros_like(batch.mass[:, :1]))
+            add(f, f, conductance(space), nothing)
         zero = space.trial.new_zeros(batch.size, P, P)
         rows = [blocks.get((f, g), zero) for f in range(F) for g in range(F)]
-        nothing = space.trial.new_zeros(batch.size, P)
-        constant = torch.stack([constants.get(f, nothing) for f in range(F)], dim=1)
+        constant = torch.stack([constants[f] for f in range(F)], dim=1)
         matrix = torch.stack(rows, dim=1).unflatten(1, (F, F))
         return LinearSystem(matrix, constant), tuple(gauge_size)
 
@@ -268,11 +268,10 @@ class Backbone(nn.Module):
             couple(STIFFNESS, self.diffusion * torch.outer(unit[f], unit[f])[None])
         for f, r in zip(self.reacting, self._reaction_rates(), strict=True):
             couple(MASS, r * torch.outer(unit[f], unit[f])[None])
-        operators = [batch.operators[matrix] for matrix, _ in couplings]
-        operators = [
-            operator.mT if transposed else operator
-            for operator, (_, transposed) in zip(operators, couplings, strict=True)
-        ]
+        operators = (
+            batch.operators[matrix].mT if transposed else batch.operators[matrix]
+            for matrix, transposed in couplings
+        )
         return Galerkin(
             space=space,
             operators=NodalOperators(tuple(operators), batch.size),
@@ -282,18 +281,19 @@ class Backbone(nn.Module):
             mass=batch.mass,
             gauged=self.gauged,
             gauge_size=gauge_size,
-            conductance=(CONDUCTANCE * _deviation(space)).expand(batch.size, P, P),
+            conductance=conductance(space),
         )
 
     def _reaction_rates(self) -> list[Tensor]:
         return [torch.nn.functional.softplus(r.double()) for r in self.reaction]
 
 
-def _deviation(space: ReducedSpace) -> Float[Tensor, "1 P P"]:
-    """The matrix of u_i minus the mean of u over i's window."""
+def conductance(space: ReducedSpace) -> Float[Tensor, "B P P"]:
+    """The matrix of tau times u_i minus the mean of u over i's window."""
     P = space.partitions // space.windows
     one = torch.eye(P, dtype=space.trial.dtype, device=space.trial.device) - 1 / P
-    return torch.block_diag(*[one] * space.windows)[None]
+    whole = CONDUCTANCE * torch.block_diag(*[one] * space.windows)
+    return whole.expand(len(space.trial), *whole.shape)
 
 
 class _Products:

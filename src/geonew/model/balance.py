@@ -76,7 +76,7 @@ class Balance:
         nodal = galerkin.nodal(field)
         for term in self.convection:
             nodal = term.add_nodal(nodal, field)
-        r = galerkin.tested(nodal, u)
+        r = galerkin.balances(nodal, u)
         return r if self.flux is None else r + self._interior(edge_flux(self.flux, self.nodes(u)))
 
     def evaluate(
@@ -108,13 +108,15 @@ class Balance:
         return r, jacobian
 
     @property
-    def exact(self) -> bool:
+    def has_exact_jacobian(self) -> bool:
         """Whether the Jacobian is one of float64."""
         return all(term.inside.dtype == torch.float64 for term in self.convection)
 
-    def made_exact(self) -> Balance:
+    def with_exact_jacobian(self) -> Balance:
         """The same with an exact Jacobian."""
-        return replace(self, convection=tuple(term.exact() for term in self.convection))
+        return replace(
+            self, convection=tuple(term.with_exact_jacobian() for term in self.convection)
+        )
 
     def scale(self) -> Float[Tensor, "B"]:
         """Size of the data in the balances, against which a residual is judged."""

@@ -246,7 +246,7 @@ def _uniqueness(
         guarantee = balance.flux.monotonicity(symmetric)
         certified, reason = guarantee.certified, guarantee.remark
     if balance.convection:
-        _, symmetric = balance.made_exact().linearise(output.u)
+        _, symmetric = balance.with_exact_jacobian().linearise(output.u)
         margin = _lowest((symmetric + symmetric.mT) / 2)
         certified, kind = True, LOCAL
         reason = "a known quadratic term: at the solution"

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from geonew.model.batch import Batch
 from geonew.model.galerkin import NodalOperators
-from geonew.model.space import ReducedSpace
+from geonew.model.space import ReducedSpace, lifted_field, tested
 from geonew.model.terms import gradient_positions
 
 
@@ -62,9 +62,7 @@ class Convection:
     ) -> Float[Tensor, "B F P"]:
         """The residual with the term's balances added."""
         moved = self.transported(self._velocity(u))
-        # One product for all components, of which the diagonal blocks are wanted.
-        rows = (moved.mT @ self.basis.flatten(2)).unflatten(-1, self.basis.shape[2:])
-        rows = rows.diagonal(dim1=1, dim2=2).mT[..., :-1]  # (B, d, P)
+        rows = tested(moved, self.basis)
         columns = [residual[:, : self.first], residual[:, self._columns] + rows]
         return torch.cat([*columns, residual[:, self._end :]], 1)
 
@@ -86,8 +84,8 @@ class Convection:
             blocks[:, self.first + f, self._columns] += found.transpose(1, 2)
         return blocks
 
-    def exact(self) -> Convection:
-        """The same with a Jacobian in float64, for a certificate."""
+    def with_exact_jacobian(self) -> Convection:
+        """The same with a Jacobian in float64, for a certificate or a hard solve."""
         inside = self.basis[..., :-1].detach()
         return replace(self, inside=inside, slopes=_slopes(self.gradient, inside))
 
@@ -100,10 +98,7 @@ class Convection:
         return slice(self.first, self._end)
 
     def _velocity(self, u: Tensor) -> Float[Tensor, "B N d"]:
-        part = u[:, self._columns]
-        full = torch.cat([part, torch.ones_like(part[..., :1])], dim=-1)
-        eye = torch.eye(full.shape[1], dtype=full.dtype, device=full.device)
-        return self.basis.flatten(2) @ (full[..., None] * eye[:, None]).flatten(1, 2)
+        return lifted_field(self.basis, u[:, self._columns])
 
 
 def convective_term(

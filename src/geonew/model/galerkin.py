@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from geonew.model.batch import SparseOperator
-from geonew.model.space import ReducedSpace
+from geonew.model.space import ReducedSpace, tested
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,14 +105,11 @@ class Galerkin:
             result = result + product @ coupling.mT
         return result + self._levels(field)
 
-    def tested(
+    def balances(
         self, nodal: Float[Tensor, "B N F"], u: Float[Tensor, "B F P"]
     ) -> Float[Tensor, "B F P"]:
         """Nodal values, tested with every function, and the conductance."""
-        # One product for all components, of which the diagonal blocks are wanted.
-        trial = self.space.trial
-        rows = (nodal.mT @ trial.flatten(2)).unflatten(-1, trial.shape[2:])
-        return rows.diagonal(dim1=1, dim2=2).mT[..., :-1] + u @ self.conductance
+        return tested(nodal, self.space.trial) + u @ self.conductance
 
     def _levels(self, field: Tensor) -> float | Float[Tensor, "B N F"]:
         """The rank-one terms of gauged components: they act on the mean without the lift."""

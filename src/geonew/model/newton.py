@@ -169,8 +169,8 @@ def solve(
             lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(jacobian()))
             stale = False
             continue
-        if not _all(lower, active) and not balance.exact:
-            balance = balance.made_exact()  # before a step is halved, it is to be Newton's
+        if not _all(lower, active) and not balance.has_exact_jacobian:
+            balance = balance.with_exact_jacobian()  # before a step is halved, it is to be Newton's
             r, jacobian = balance.evaluate(u)
             lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(jacobian()))
             continue

@@ -201,7 +201,7 @@ class Pool:
         if session:
             for entry in [e for e in self._waiting if e.session == session]:
                 self._waiting.remove(entry)
-                _fail(entry, RefusedError(409, "a later request of this session took its place"))
+                _fail(entry, RefusedError(409, "a later request took its place"))
         if len(self._waiting) >= MOST_WAITING:
             raise RefusedError(
                 503, f"{len(self._waiting)} requests are waiting already", "try again in a moment"
