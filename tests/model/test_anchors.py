@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from geonew.mesh import Mesh
 from geonew.model.anchors import TIE, farthest_points, mass_weighted_draw
-from geonew.model.sample import MAX_ANCHORS, prepare
+from geonew.model.sample import prepare
 from model.cases import SPEC, scalar_problem
 from zoo import ZOO
 
@@ -31,14 +31,17 @@ def test_anchors_do_not_depend_on_numbering(zoo_mesh: Mesh) -> None:
     """The same nodes in the same order, on meshes full of ties and on both sides of a crack."""
     order = np.random.default_rng(0).permutation(zoo_mesh.n_nodes)
     one, two = sample_of(zoo_mesh), sample_of(renumbered(zoo_mesh, order))
-    assert len(set(one.anchors.tolist())) == min(zoo_mesh.n_nodes, MAX_ANCHORS)
-    assert np.array_equal(one.anchors, order[two.anchors])
+    anchors = one.farthest(256)
+    assert len(set(anchors.tolist())) == min(zoo_mesh.n_nodes, 256)
+    assert np.array_equal(anchors, order[two.farthest(256)])
+    assert np.array_equal(one.farthest(5), anchors[:5])
+    assert np.array_equal(sample_of(zoo_mesh).farthest(5), anchors[:5])
 
 
 def test_first_anchors_are_spread_out() -> None:
     """A model takes the first few of a sample's anchors: on a small mesh, too, the farthest."""
     mesh = ZOO["square"]()
-    first = mesh.points[sample_of(mesh).anchors[:5]]
+    first = mesh.points[sample_of(mesh).farthest(5)]
     expected = [[0, 0], [0, 1], [0.5, 0.5], [1, 0], [1, 1]]
     assert sorted(first.round(9).tolist()) == expected
 

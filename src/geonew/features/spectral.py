@@ -111,7 +111,7 @@ def _krylov(
         keep = _cut(values, count, complete=False)
         return _count_below(solver.matrix, mass, np.sqrt(values[keep - 1] * values[keep])) == keep
 
-    values, vectors = lowest_eigenpairs(solver.factor.solve, matrix, mass, wanted, complete)
+    values, vectors = lowest_eigenpairs(solver.backsolve, matrix, mass, wanted, complete)
     return values, vectors, _cut(values, count, complete=False)
 
 

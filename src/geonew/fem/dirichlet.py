@@ -10,24 +10,31 @@ solve with :math:`K_{II}`:
 :math:`K_{II}` is positive definite exactly when every connected part of the mesh has a fixed node;
 otherwise the solve is refused and says how many nodes float.
 
-SuperLU runs in its symmetric mode (minimum degree on :math:`A^T + A`, no pivoting off the
-diagonal), which is safe for a positive definite matrix and, on a channel of 64 thousand nodes,
-leaves 2.4 times fewer entries in the factors than its default ordering.
+QDLDL factors the matrices of planar meshes, whose factors are thin, in about half the time of
+SuperLU (4 to 5 against 6 to 12 ms at 3,400 nodes, 156 against 279 ms at 64,000). In space the dense
+blocks of SuperLU win (212 against 330 ms at 12,000 nodes). It runs in its symmetric mode (minimum
+degree on :math:`A^T + A`, no pivoting off the diagonal), which is safe for a positive definite
+matrix and leaves 2.4 times fewer entries in the factors of a channel than its default ordering.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import qdldl
 from jaxtyping import Float, Int
 from numpy import ndarray
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array, csc_matrix, csr_array
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import SuperLU, splu
+from scipy.sparse.linalg import splu
 
 from geonew.errors import SolverError
+
+# A planar graph has at most 3 N - 6 edges, hence the matrix of a planar mesh fewer entries per row.
+PLANAR = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +89,18 @@ class DirichletSolver:
         return csc_array(self.free_rows[:, self.free])
 
     @cached_property
-    def factor(self) -> SuperLU:
-        """The factorisation of :attr:`matrix`."""
-        return splu(
+    def backsolve(self) -> Callable[[Float[ndarray, "I *C"]], Float[ndarray, "I *C"]]:
+        """Solves with :attr:`matrix`, which is factored now."""
+        if self.matrix.nnz < PLANAR * len(self.free):
+            one = qdldl.Solver(csc_matrix(self.matrix)).solve
+            return lambda right: np.apply_along_axis(one, 0, right)
+        factor = splu(
             self.matrix,
             permc_spec="MMD_AT_PLUS_A",
             diag_pivot_thresh=0.0,
             options={"SymmetricMode": True},
         )
+        return lambda right: factor.solve(np.asfortranarray(right))
 
     def solve(self, load: Float[ndarray, "N *C"]) -> Float[ndarray, "N *C"]:
         """U with (K u)_i = load_i at free nodes and u = 0 at fixed ones."""
@@ -107,7 +118,7 @@ class DirichletSolver:
         return extended
 
     def _back_substitute(self, right: ndarray) -> ndarray:
-        solution = self.factor.solve(np.asfortranarray(right))
+        solution = self.backsolve(right)
         if not np.isfinite(solution).all():
             raise SolverError(
                 "a Dirichlet problem has a non-finite solution",

@@ -78,7 +78,14 @@ def _tested(
     """Sum over simplices of measure (sum of corner values + own value) / (k (k + 1))."""
     k = simplices.shape[1]
     weight = measures.reshape(-1, *[1] * (values.ndim - 1)) / (k * (k + 1))
-    corner = weight * (values.sum(axis=1, keepdims=True) + values)
-    load = np.zeros((n_nodes, *values.shape[2:]))
-    np.add.at(load, simplices, corner)
-    return load
+    return sum_at(n_nodes, simplices, weight * (values.sum(axis=1, keepdims=True) + values))
+
+
+def sum_at(
+    n_nodes: int, simplices: Int[ndarray, "S k"], corners: Float[ndarray, "S c *F"]
+) -> Float[ndarray, "N *F"]:
+    """Sums at the nodes of what the simplices have at their corners, or (c = 1) at all alike."""
+    each = np.broadcast_to(corners, (*simplices.shape, *corners.shape[2:]))
+    columns = each.reshape(simplices.size, -1).T
+    sums = [np.bincount(simplices.ravel(), column, n_nodes) for column in columns]
+    return np.stack(sums, axis=-1).reshape(n_nodes, *corners.shape[2:])

@@ -22,18 +22,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import skfem
 from jaxtyping import Float, Int
 from numpy import ndarray
 from scipy.sparse import coo_array, csr_array
-from skfem.helpers import dot
 
 from geonew.errors import MeshError
 from geonew.fem import whitney
-from geonew.fem.bridge import p1_element, skfem_mesh
 from geonew.mesh import Mesh
 from geonew.mesh.mesh import find_rows
 
@@ -91,11 +87,18 @@ class FineOperators:
 
 
 def assemble(mesh: Mesh) -> FineOperators:
-    """The fine operators of a mesh."""
-    basis = p1_basis(mesh)
-    stiffness = _assembled(lambda u, v, w: dot(u.grad, v.grad), basis)
-    mass = _assembled(lambda u, v, w: u * v, basis)
-    gradient = tuple(_assembled(lambda u, v, w, k=k: u.grad[k] * v, basis) for k in range(mesh.dim))
+    r"""The fine operators of a mesh, cell by cell in closed form.
+
+    With g_a the constant gradients of the hat functions of a cell T,
+
+    .. math:: |T|\, g_a\cdot g_b, \qquad |T| \frac{1 + \delta_{ab}}{(d+1)(d+2)}, \qquad
+              \frac{|T|}{d+1}\, (g_b)_k.
+    """
+    d, volumes, slopes = mesh.dim, mesh.volumes[:, None, None], _hat_gradients(mesh)
+    stiffness = _summed(mesh, volumes * (slopes @ slopes.mT))
+    mass = _summed(mesh, volumes * (1 + np.eye(d + 1)) / ((d + 1) * (d + 2)))
+    each = np.repeat((volumes / (d + 1) * slopes)[:, None], d + 1, axis=1)  # (C, a, b, k)
+    gradient = tuple(_summed(mesh, each[..., k]) for k in range(d))
     return FineOperators(mesh, _symmetric(stiffness), _symmetric(mass), gradient)
 
 
@@ -118,13 +121,20 @@ def boundary_mass(mesh: Mesh, facets: Int[ndarray, "B d"]) -> csr_array:
     return csr_array(coo_array(entries, shape=(mesh.n_nodes, mesh.n_nodes)))
 
 
-def p1_basis(mesh: Mesh) -> Any:
-    """Hat functions with a quadrature that is exact for the product of two of them."""
-    return skfem.Basis(skfem_mesh(mesh), p1_element(mesh), intorder=2)
+def _hat_gradients(mesh: Mesh) -> Float[ndarray, "C v d"]:
+    """Gradients of the hat functions in each cell: dual to its edges from the first vertex."""
+    corners = mesh.points[mesh.cells]
+    others = np.linalg.inv(corners[:, 1:] - corners[:, :1]).mT
+    return np.concatenate([-others.sum(axis=1, keepdims=True), others], axis=1)
 
 
-def _assembled(integrand: Any, basis: Any) -> csr_array:
-    return csr_array(skfem.BilinearForm(integrand).assemble(basis))
+def _summed(mesh: Mesh, local: Float[ndarray, "C v v"]) -> csr_array:
+    """The cells' small matrices as one."""
+    v = mesh.dim + 1
+    cells = mesh.cells.astype(np.int32)
+    rows, columns = np.repeat(cells, v, axis=1), np.tile(cells, (1, v))
+    entries = (local.ravel(), (rows.ravel(), columns.ravel()))
+    return csr_array(coo_array(entries, shape=(mesh.n_nodes, mesh.n_nodes)))
 
 
 def _symmetric(matrix: csr_array) -> csr_array:

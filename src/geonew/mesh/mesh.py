@@ -208,9 +208,10 @@ class Mesh:
         mesh = object.__new__(Mesh)  # the same complex: only what depends on places is new
         kept = {name: v for name, v in vars(self).items() if name in _OF_COMPLEX}
         points = np.array(points, dtype=np.float64, order="C")
-        _check_arrays(points, cells)
+        _check_points(points)
         mesh.__dict__.update(kept, points=_frozen(points), notes=self.notes)
-        _check_cells(mesh)
+        if not mesh.volumes.min() > 0:  # they underflow
+            _check_cells(mesh)
         return mesh
 
 
@@ -234,17 +235,7 @@ def _check_arrays(points: ndarray, cells: ndarray) -> None:
         )
     if len(cells) == 0:
         raise MeshError("the mesh has no cells", "give at least one triangle or tetrahedron")
-    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
-    if bad.size:
-        raise MeshError(
-            f"{bad.size} of {len(points)} nodes have non-finite coordinates, first node {bad[0]}",
-            "export the mesh again; such values come from a failed mesher or a damaged file",
-        )
-    if len(points) and np.abs(points).max() > LARGEST_COORDINATE:
-        raise MeshError(
-            f"the mesh has coordinates as large as {np.abs(points).max():.3g}",
-            f"volumes overflow beyond {LARGEST_COORDINATE:g}; rescale it if it is not damaged",
-        )
+    _check_points(points)
     if cells.min() < 0 or cells.max() >= len(points):
         raise MeshError(
             f"cells refer to nodes {cells.min()} to {cells.max()}, "
@@ -256,6 +247,20 @@ def _check_arrays(points: ndarray, cells: ndarray) -> None:
         raise MeshError(
             f"{unused} of {len(points)} nodes belong to no cell",
             "drop them with geonew.mesh.repair.clean, which reading a file does by itself",
+        )
+
+
+def _check_points(points: ndarray) -> None:
+    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    if bad.size:
+        raise MeshError(
+            f"{bad.size} of {len(points)} nodes have non-finite coordinates, first node {bad[0]}",
+            "export the mesh again; such values come from a failed mesher or a damaged file",
+        )
+    if len(points) and np.abs(points).max() > LARGEST_COORDINATE:
+        raise MeshError(
+            f"the mesh has coordinates as large as {np.abs(points).max():.3g}",
+            f"volumes overflow beyond {LARGEST_COORDINATE:g}; rescale it if it is not damaged",
         )
 
 

@@ -212,7 +212,7 @@ def collate(
         anchor_exists=None if exists.all() else torch.from_numpy(exists)[:, None, None],
         points=padded("points") if windows > 1 else None,
         centres=torch.from_numpy(
-            np.stack([window_centres(s.points, s.mass, s.anchors[:windows]) for s in samples])
+            np.stack([window_centres(s.points, s.mass, s.farthest(windows)) for s in samples])
         )
         if windows > 1
         else None,
@@ -230,7 +230,7 @@ def _anchors(
 ) -> np.ndarray:
     """Anchor nodes of one sample for every block, (L, M)."""
     if draw is None:
-        return np.tile(sample.anchors[:count], (blocks, 1))
+        return np.tile(sample.farthest(count), (blocks, 1))
     seed, epoch, numbers = draw
     return mass_weighted_draw(sample.mass, blocks, count, (seed, epoch, int(numbers[position])))
 

@@ -238,18 +238,17 @@ def _uniqueness(
     output: Output, batch: Batch
 ) -> tuple[Tensor, Tensor | None, list[Uniqueness], str]:
     balance = output.balance
-    symmetric = balance.linear.dense()
-    margin = certified_margin(output)
-    reason = "linear terms alone"
-    certified, kind = True, UNIQUE
-    if balance.flux is not None:
-        guarantee = balance.flux.monotonicity(symmetric)
-        certified, reason = guarantee.certified, guarantee.remark
+    certified, kind, reason = True, UNIQUE, "linear terms alone"
     if balance.convection:
         _, symmetric = balance.with_exact_jacobian().linearise(output.u)
         margin = _lowest((symmetric + symmetric.mT) / 2)
-        certified, kind = True, LOCAL
-        reason = "a known quadratic term: at the solution"
+        kind, reason = LOCAL, "a known quadratic term: at the solution"
+    else:
+        symmetric = balance.linear.dense()
+        margin = certified_margin(output)
+        if balance.flux is not None:
+            guarantee = balance.flux.monotonicity(symmetric)
+            certified, reason = guarantee.certified, guarantee.remark
     of_field, best = None, margin
     if balance.flux is None:
         of_field = field_margin((symmetric + symmetric.mT) / 2, output.space, batch)

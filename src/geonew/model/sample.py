@@ -13,7 +13,7 @@ included; anything else has no solution and is refused with the numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from geonew.cache import Cache
 from geonew.errors import FeatureError, InputError
 from geonew.features import FeatureSpec, Frame, MeshFeatures, featurise
-from geonew.fem.loads import neumann_load
+from geonew.fem.loads import neumann_load, sum_at
 from geonew.mesh import Mesh
 from geonew.model.anchors import farthest_points
 from geonew.model.terms import global_parameters, global_powers, term_matrices, term_plan
@@ -41,8 +41,6 @@ from geonew.problem.values import Value
 FAR = 1e9
 # Distances below this part of the domain's size count as this: the logarithm stays finite.
 NEAREST = 1e-12
-# Farthest points kept with a sample; a model with fewer anchors takes the first ones.
-MAX_ANCHORS = 256
 # Net inflow that a gauged field's data may have, relative to its gross flow.
 NET_FLOW = 1e-3
 # Sums of flows that cancel (constant velocities) are known to this part of their summands.
@@ -68,7 +66,7 @@ class Sample:
         load: fine load vector.
         parameters: global scalar parameters over their reference values.
         matrices: fine matrices of the known terms.
-        anchors: farthest points.
+        anchor_key: what orders nodes that are equally far apart; see :meth:`farthest`.
         target: the solution over the reference values in the frame, where known.
         notes: for people.
 
@@ -90,9 +88,10 @@ class Sample:
     load: Float[ndarray, "N F"]
     parameters: Float[ndarray, "p"]
     matrices: tuple[csr_array, ...]
-    anchors: Int[ndarray, "_"]
+    anchor_key: Float[ndarray, "N k"]
     target: Float[ndarray, "N F"] | None = None
     notes: tuple[str, ...] = ()
+    _farthest: list[Int[ndarray, "_"]] = field(default_factory=list, init=False, repr=False)
 
     @property
     def n_nodes(self) -> int:
@@ -108,6 +107,12 @@ class Sample:
     def fixed(self) -> Bool[ndarray, "N F"]:
         """Prescribed components."""
         return self.values.fixed
+
+    def farthest(self, count: int) -> Int[ndarray, "_"]:
+        """The first so many farthest points, or all nodes; found when first asked for."""
+        if not self._farthest or self._farthest[0].size < min(count, self.n_nodes):
+            self._farthest[:] = [farthest_points(self.points, self.anchor_key, count)]
+        return self._farthest[0][:count]
 
     def with_target(self, fields: Float[ndarray, "N F"]) -> Sample:
         """The sample with a known solution, given in the user's axes and units."""
@@ -173,7 +178,7 @@ def prepare(
         load=load * np.array(scales),
         parameters=np.array([float(scaled[name]) for name in global_parameters(problem)]),
         matrices=term_matrices(problem, features.operators, nodal),
-        anchors=farthest_points(placed.points, _anchor_key(features), MAX_ANCHORS),
+        anchor_key=_anchor_key(features),
         notes=(*mesh.notes, *features.notes, *values.conflicts),
     )
     _check_gauges(sample)
@@ -297,11 +302,10 @@ def _anchor_key(features: MeshFeatures) -> Float[ndarray, "N k"]:
     known = np.hstack([features.tokens[:, steady], indicators.reshape(len(indicators), -1)])
     mix = known @ np.cos(np.arange(1, known.shape[1] + 1))  # any fixed weights without relations
     mesh = features.operators.mesh
-    moment, volume = np.zeros_like(mesh.points), np.zeros(mesh.n_nodes)
-    for corner in mesh.cells.T:
-        np.add.at(moment, corner, mesh.volumes[:, None] * mesh.points[mesh.cells].mean(axis=1))
-        np.add.at(volume, corner, mesh.volumes)
-    return np.column_stack([mix, mesh.points, moment / volume[:, None]])
+    centres = mesh.points[mesh.cells].mean(axis=1)
+    weighted = mesh.volumes[:, None] * np.column_stack([centres, np.ones(len(centres))])
+    moments = sum_at(mesh.n_nodes, mesh.cells, weighted[:, None])
+    return np.column_stack([mix, mesh.points, moments[:, :-1] / moments[:, -1:]])
 
 
 def _check_gauges(sample: Sample) -> None:

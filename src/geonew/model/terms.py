@@ -24,7 +24,6 @@ from geonew.problem import Problem, Term
 
 # Positions in every sample's tuple of matrices; after them those of the terms.
 STIFFNESS, MASS = 0, 1
-_SHARED_STIFFNESS = ("diffusion", "stabilisation")
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def term_plan(problem: Problem) -> TermPlan:
             convected.append(number)
             continue
         test, trial = problem.offset(term.fields[0]), problem.offset(term.fields[-1])
-        shared = _shared_matrix(problem, term)
+        shared = _shared_matrices(problem, term)
         per_component = form.ranks == ("any",)
         rows, columns = problem.width(term.fields[0]), problem.width(term.fields[-1])
         stored: dict[tuple[int, int], int] = {}
@@ -90,10 +89,10 @@ def term_plan(problem: Problem) -> TermPlan:
                 if test == trial and b < a:  # the mirror image of (b, a)
                     continue
                 key = (0, 0) if per_component else (a, b)
-                if shared is None and key not in stored:
+                if not shared and key not in stored:
                     stored[key] = gradient_positions(problem.dim).stop + len(sources)
                     sources.append((number, key[0], key[1]))
-                matrix = shared if shared is not None else stored[key]
+                matrix = shared[key[1]] if shared else stored[key]
                 mirror = 0 if test + a == trial + b else -1 if form.kind == "skew" else 1
                 blocks.append(TermBlock(number, test + a, trial + b, matrix, mirror))
     return TermPlan(tuple(blocks), tuple(sources), tuple(convected))
@@ -136,13 +135,13 @@ def global_parameters(problem: Problem) -> list[str]:
     return [p.name for p in problem.parameters if p.support == "global" and p.rank == "scalar"]
 
 
-def _shared_matrix(problem: Problem, term: Term) -> int | None:
-    """Stiffness or mass where the term is a multiple of it."""
+def _shared_matrices(problem: Problem, term: Term) -> tuple[int, ...]:
+    """Stiffness, mass or gradients where the term's blocks are multiples of them, by column."""
     if any(problem.parameter(name).support == "nodal" for name in term.powers):
-        return None
-    if term.form in _SHARED_STIFFNESS:
-        return STIFFNESS
-    return MASS if term.form == "mass" else None
+        return ()
+    gradients = tuple(gradient_positions(problem.dim))
+    shared = {"diffusion": (STIFFNESS,), "stabilisation": (STIFFNESS,), "mass": (MASS,)}
+    return (shared | {"divergence": gradients}).get(term.form, ())
 
 
 def _nodal_weight(problem: Problem, term: Term, nodal: dict[str, ndarray]) -> ndarray | None:
