@@ -136,4 +136,4 @@ def test_tokens_are_normalised_by_the_training_samples() -> None:
     scaled = (rows - model.token_mean) / model.token_scale
     assert scaled.mean(0).abs().max() <= 1e-10
     spread = scaled.std(0, correction=0)
-    assert (((spread - 1).abs() <= 1e-8) | (spread <= 1e-7)).all()  # constant columns stay put
+    assert (((spread - 1).abs() <= 1e-8) | (spread <= 1e-6)).all()  # constant columns stay put

@@ -152,7 +152,7 @@ def test_the_cache_returns_the_same_sample(tmp_path) -> None:
         prepare(case.mesh, case.problem, case.boundary, spec=SPEC, source=case.source, cache=cache)
         for _ in range(2)
     )
-    for name in ("tokens", "extension", "indicators", "log_distance", "load", "anchors"):
+    for name in ("tokens", "extension", "indicators", "log_distance", "load", "anchor_key"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
     assert first.columns == second.columns
 

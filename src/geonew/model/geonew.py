@@ -55,6 +55,8 @@ T = TypeVar("T")
 
 # Nodes on which the size of a Newton step's field is measured: enough for a mean square.
 MEASURED = 256
+# Spread of a token below which it is constant, relative to its mean: float32 keeps no more of it.
+STEADY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,12 +342,12 @@ class GeoNeW(nn.Module):
     def normalise_tokens(self, samples: Sequence[Sample]) -> None:
         """What is read off the training samples: shift and scale of the tokens, largest volume.
 
-        Constant columns keep scale 1.
+        Columns that are constant but for round-off, which on slivers is large, keep scale 1.
         """
         self.largest.fill_(max(float(s.mass.sum()) for s in samples))
         stacked = np.concatenate([s.tokens for s in samples])
         mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
-        steady = scale <= 1e-8 * np.maximum(np.abs(mean), 1.0)
+        steady = scale <= STEADY * np.maximum(np.abs(mean), 1.0)
         self.token_mean.copy_(torch.from_numpy(mean))
         self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, scale)))
 

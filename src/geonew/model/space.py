@@ -101,19 +101,15 @@ def lifted_field(
     trial: Float[Tensor, "B N f Q"], u: Float[Tensor, "B f P"]
 ) -> Float[Tensor, "B N f"]:
     """Fields of coefficients u in trial functions whose last is the lift."""
-    coefficients = torch.cat([u, torch.ones_like(u[..., :1])], dim=-1)[..., None]  # (B, f, P+1, 1)
-    # As one product: coefficients on a block diagonal, so that the basis is read in its layout.
-    eye = torch.eye(u.shape[1], dtype=u.dtype, device=u.device)
-    return trial.flatten(2) @ (coefficients * eye[:, None]).flatten(1, 2)
+    coefficients = torch.cat([u, torch.ones_like(u[..., :1])], dim=-1)  # (B, f, P+1)
+    return (trial * coefficients[:, None]).sum(-1)  # matrix products of one column take twice that
 
 
 def tested(
     nodal: Float[Tensor, "B N f"], trial: Float[Tensor, "B N f Q"]
 ) -> Float[Tensor, "B f P"]:
     """Nodal values of each component, summed against its interior functions."""
-    # One product for all components, of which the diagonal blocks are wanted.
-    rows = (nodal.mT @ trial.flatten(2)).unflatten(-1, trial.shape[2:])
-    return rows.diagonal(dim1=1, dim2=2).mT[..., :-1]
+    return (nodal[..., None] * trial).sum(1)[..., :-1]
 
 
 class PartitionNetwork(nn.Module):

@@ -121,7 +121,7 @@ class StructuredFlux:
     def evaluate(self, u: Float[Tensor, "B F V"]) -> tuple[Tensor, Callable[[], EdgeJacobian]]:
         """The same with the derivatives left to be asked for; both share their root."""
         x = self._arguments(u)
-        root = torch.rsqrt(1 + x * x)  # s = x root, s' = root^3
+        root = torch.rsqrt(torch.addcmul(x.new_ones(()), x, x))  # s = x root, s' = root^3
 
         def derivative() -> EdgeJacobian:
             B, F, E = flux.shape
