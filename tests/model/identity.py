@@ -39,9 +39,13 @@ class CompletedBackbone(Backbone):
     """The backbone with 1 on the diagonal of empty rows: prescribed nodes have no balance."""
 
     def forward(
-        self, space: ReducedSpace, batch: Batch, source: NodalSource | None = None
+        self,
+        space: ReducedSpace,
+        batch: Batch,
+        source: NodalSource | None = None,
+        context: torch.Tensor | None = None,
     ) -> LinearSystem:
-        system = super().forward(space, batch, source)
+        system = super().forward(space, batch, source, context)
         missing = batch.fixed.transpose(1, 2).to(torch.float64)  # (B, F, N)
         matrix = system.matrix.clone()
         for f in range(matrix.shape[1]):

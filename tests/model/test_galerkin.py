@@ -9,6 +9,7 @@ from model.cases import CASES, prepared, redraw, tiny
 
 CHANGES = {
     "known": {},
+    "known and tuned": {"tuned": True},
     "learned": {"known": False},
     "sources": {"known": False, "learned_source": True, "law": "none"},
     "known and sources": {"learned_source": True},

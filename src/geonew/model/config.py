@@ -32,6 +32,8 @@ class ModelConfig:
         known: use the problem's known terms; without them the whole law is learned.
         quadratic: use the known quadratic ones too (convection); uniqueness is then certified
             locally instead of globally.
+        tuned: known symmetric terms times a learned factor near 1, which makes up for what mesh
+            and space add to their stiffness (:mod:`geonew.model.backbone`).
         constitutive: where nothing is known, learn a linear constitutive law, one for all
             geometries, beside the flux law (the paper's law does without).
         learned_source: a source from the embeddings; where nothing is known, a relaxation to a
@@ -58,6 +60,7 @@ class ModelConfig:
     law: Literal["structured", "paper", "none"] = "structured"
     known: bool = True
     quadratic: bool = True
+    tuned: bool = False
     constitutive: bool = True
     learned_source: bool = False
     diffusion: float = 1.0

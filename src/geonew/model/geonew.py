@@ -142,6 +142,7 @@ class GeoNeW(nn.Module):
             config.diffusion,
             config.stabilisation,
             learned=learned,
+            tuned=d if config.tuned else 0,
             traced=config.law == "paper",
         )
         self.law: StructuredLaw | PaperLaw | None = None
@@ -176,7 +177,7 @@ class GeoNeW(nn.Module):
         source = None
         if self.source is not None:
             source = self.source(encoding.nodes, encoding.source_context, batch)
-        linear = self.backbone(space, batch, source)
+        linear = self.backbone(space, batch, source, encoding.context)
         flux, graph = None, self._graph(space.windows)
         if self.law is not None:
             partitions = self._partitions(encoding, space, batch)
