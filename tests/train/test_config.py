@@ -101,6 +101,8 @@ def test_single_settings_replace_those_of_the_file():
 def test_only_some_settings_may_change_on_resume():
     before = plain(read_config(RAW))
     assert read_config(changed(budget={"steps": 99}, device="auto")).changed(before) == []
+    older = {**before, "model": {k: v for k, v in before["model"].items() if k != "tuned"}}
+    assert read_config(changed()).changed(older) == []
     slower = {**runs.TINY["optimiser"], "learning_rate": 1e-4}
     other = read_config(changed(optimiser=slower, batch=2)).changed(before)
     assert other == ["optimiser.learning_rate", "batch"]

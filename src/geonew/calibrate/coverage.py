@@ -29,7 +29,7 @@ class Coverage:
         whole: field -> part of the samples that lie inside the wide band everywhere.
         width: field -> mean radius of the band, over the field's deviation in training.
         outside: part of the samples whose geometry is called unfamiliar at 5 %.
-        distance: median distance from the training data.
+        distances: of the samples from the training data.
 
     """
 
@@ -40,7 +40,12 @@ class Coverage:
     whole: dict[str, float]
     width: dict[str, float]
     outside: float
-    distance: float
+    distances: tuple[float, ...]
+
+    @property
+    def distance(self) -> float:
+        """The median distance."""
+        return float(np.median(self.distances))
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON data."""
@@ -53,6 +58,7 @@ class Coverage:
             "width": {n: finite(v) for n, v in self.width.items()},
             "outside": self.outside,
             "distance": self.distance,
+            "distances": list(self.distances),
         }
 
 
@@ -100,5 +106,5 @@ def measure_coverage(
         whole={n: float(np.mean(v)) for n, v in everywhere.items()},
         width={n: float(np.mean(v)) for n, v in width.items()},
         outside=float(np.mean([one.is_outside() for one in seen])),
-        distance=float(np.median([one.distance for one in seen])),
+        distances=tuple(float(one.distance) for one in seen),
     )

@@ -19,7 +19,7 @@ pressure is stabilised by :math:`\theta H^2/\nu`, :math:`H^d = |\Omega|/P`, thet
 
 Tuned coefficients: a Galerkin solution in a space of P1 functions is too stiff, whatever the space:
 a load does less work on it than on the exact one (3 % less on the meshes of ``elasticity``). Each
-symmetric term has a factor :math:`e^{\tanh \epsilon w\cdot c}`, from the context c of a sample, that
+symmetric term has a factor :math:`e^{\tanh \epsilon w\cdot c}`, c the context of a sample, that
 takes this back; it is positive, so nothing above changes.
 """
 

@@ -150,31 +150,29 @@ def solve(
     ahead = torch.zeros_like(norm)  # residual to expect after a step by the factors at hand
     stale = False  # whether these are of an earlier iterate
     while True:
-        singular = active & (info != 0)
-        status = _marked(status, singular, Status.SINGULAR)
-        active = active & ~singular
+        if info.any():
+            status = _marked(status, active & (info != 0), Status.SINGULAR)
+            active = active & (info == 0)
         step = -torch.linalg.lu_solve(lu, pivots, r.flatten(1)[..., None]).view_as(u)
         done = _at_rest(step, active & (norm <= tolerance), config, field_size)
         status = _marked(status, done, Status.CONVERGED)
         active = active & ~done & (steps < config.max_steps)
         if not active.any():
             break
-        lower = ahead <= SAFETY * tolerance
-        if not stale or _all(lower, active):
+        fails = stale and not _all(ahead <= SAFETY * tolerance, active)
+        if not fails:
             trial = torch.where(active[:, None, None], u + step, u)
             r_trial, jacobian_trial = balance.evaluate(trial)
             norm_trial = r_trial.flatten(1).norm(dim=1)
-            lower = norm_trial < norm
-        if stale and not _all(lower, active):
+            fails = not _all(norm_trial < norm, active)
+        if fails and (stale or not balance.has_exact_jacobian):
+            if not stale:  # before a step is halved, it is to be Newton's
+                balance = balance.with_exact_jacobian()
+                r, jacobian = balance.evaluate(u)
             lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(jacobian()))
             stale = False
             continue
-        if not _all(lower, active) and not balance.has_exact_jacobian:
-            balance = balance.with_exact_jacobian()  # before a step is halved, it is to be Newton's
-            r, jacobian = balance.evaluate(u)
-            lu, pivots, info = torch.linalg.lu_factor_ex(_guarded(jacobian()))
-            continue
-        if not _all(lower, active):
+        if fails:
             trial, taken = _backtrack(balance, u, step, norm, norm_trial, active, config)
             r_trial, jacobian_trial = balance.evaluate(trial)
             norm_trial = r_trial.flatten(1).norm(dim=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -50,6 +50,8 @@ def fields_figure(
     fields: Mapping[str, ndarray],
     title: str = "",
     overlay: Overlay = "streamlines",
+    alike: Sequence[Sequence[str]] = (),
+    across: int | None = None,
 ) -> Figure:
     """A figure with one panel for each field, two for each on a solid mesh.
 
@@ -58,6 +60,8 @@ def fields_figure(
         fields: name -> (N,) or (N, d) nodal values.
         title: above all panels.
         overlay: what shows the direction of 2D vectors.
+        alike: fields that have one colour scale.
+        across: panels side by side; by default so many that the page is a little wider than tall.
 
     """
     arrays = {name: _checked(mesh, name, values) for name, values in fields.items()}
@@ -73,12 +77,14 @@ def fields_figure(
         raise InputError(f"overlay is {overlay!r}", f"choose one of {OVERLAYS}")
     view = plane_view(mesh)
     height = _PANEL * (view.aspect if mesh.dim == 2 else max(view.aspect, 0.75)) * 0.85 + 0.45
-    across = _across(panels, height, per_field)
+    across = _across(panels, height, per_field) if across is None else across
+    sizes = {name: v if v.ndim == 1 else np.linalg.norm(v, axis=1) for name, v in arrays.items()}
     down = math.ceil(panels / across)
     figure = new_figure(_PANEL * across, height * down + 0.35)
     for number, (name, values) in enumerate(arrays.items()):
-        scalar = values if values.ndim == 1 else np.linalg.norm(values, axis=1)
-        cmap, norm = colours_of(scalar)
+        scalar = sizes[name]
+        peers = next((group for group in alike if name in group), (name,))
+        cmap, norm = colours_of(np.concatenate([sizes[peer] for peer in peers]))
         if values.ndim == 2:
             norm.vmin = 0.0  # lengths are read against zero
         label = name if values.ndim == 1 else f"|{name}|"
@@ -109,10 +115,12 @@ def plot_fields(
     path: str | os.PathLike[str],
     title: str = "",
     overlay: Overlay = "streamlines",
+    alike: Sequence[Sequence[str]] = (),
+    across: int | None = None,
     dpi: int = 150,
 ) -> None:
     """Write a picture of nodal fields; see :func:`fields_figure`."""
-    save_figure(fields_figure(mesh, fields, title, overlay), path, dpi)
+    save_figure(fields_figure(mesh, fields, title, overlay, alike, across), path, dpi)
 
 
 def _checked(mesh: Mesh, name: str, values: ndarray) -> ndarray:

@@ -32,7 +32,7 @@ from geonew.mesh import Mesh
 SEQUENTIAL, DIVERGING = "viridis", "RdBu_r"
 # A field whose smaller side is below this part of its larger one counts as one-sided: a diverging
 # map would spend half its colours on what is round-off or undershoot.
-ONE_SIDED = 0.05
+ONE_SIDED = 0.2
 # Below this ratio of width to length a domain on equal axes would be a line: it is stretched.
 THIN = 0.02
 MISSING = "0.85"  # where values are not finite

@@ -104,8 +104,11 @@ class RunConfig:
         return {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
 
     def changed(self, before: dict[str, Any]) -> list[str]:
-        """Settings that differ from those of a run to be resumed and must not."""
-        mine, theirs = self.to_plain(), dict(before)
+        """Settings that differ from those of a run to be resumed and must not.
+
+        A setting that an earlier version did not have counts with its default.
+        """
+        mine, theirs = self.to_plain(), read_config(dict(before)).to_plain()
         for name in MAY_CHANGE:
             mine.pop(name, None)
             theirs.pop(name, None)
