@@ -7,6 +7,7 @@ import os
 os.environ["MPLBACKEND"] = "Agg"  # before anything imports matplotlib
 
 import jaxtyping
+import torch  # noqa: F401 - its own MKL crashes when it is loaded after that of NGSolve
 
 _HOOK = jaxtyping.install_import_hook("geonew", "beartype.beartype")
 

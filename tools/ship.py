@@ -2,6 +2,7 @@
 
     geonew train configs/shipped/NAME.yaml
     python tools/ship.py NAME
+    python tools/ship.py --table     # the table of all of them, for the README
 
 Takes the weights with the least validation error, calibrates them on the calibration split,
 measures them on the test splits, which nothing before has seen, and writes
@@ -189,7 +190,7 @@ def card(
         f"(`geonew data build --suite cpu --families {name}`; SHA-256 of the training data "
         f"`{file.data_hash[:16]}…`). The weights with the least error on the validation split "
         f"({percent(training['validation'])} %) were taken. What the data cover: "
-        f"[{name}](../data/{_page(name)}).",
+        f"[{name}](data/{_page(name)}).",
         "",
         "## Accuracy",
         "",
@@ -254,6 +255,23 @@ def card(
         f"All figures: `results/shipped/{name}.json`, made by `python tools/ship.py {name}`.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def table() -> str:
+    """All shipped models, a line each, from their figures."""
+    lines = []
+    for name in sorted(path.stem for path in WEIGHTS.glob("*.safetensors")):
+        found = json.loads((ROOT / "results/shipped" / f"{name}.json").read_text("utf-8"))
+        errors = {
+            key: percent(result["error"][COMBINED]["relative"]["mean"])
+            for key, result in zip(MODELS[name].tests, found["evaluation"]["results"], strict=True)
+        }
+        short = f" ({errors['ood_L1']} % at length 1)" if "ood_L1" in errors else ""
+        inside, outside = f"{errors['id']} %", f"{errors['ood']} %{short}"
+        minutes = f"{found['training']['cpu_minutes']:.0f}"
+        lines.append((f"`{name}`", MODELS[name].title, inside, outside, minutes))
+    head = ("model", "predicts", "error", "out of distribution", "CPU minutes")
+    return "\n".join(_table(head, lines))
 
 
 def _facts(file: ModelFile, parameters: int, size: int) -> list[str]:
@@ -349,12 +367,17 @@ def _page(name: str) -> str:
 def main() -> None:
     """Ship one model, or several."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="+", choices=MODELS, metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
+    parser.add_argument("--table", action="store_true", help="print the table of shipped models")
     parser.add_argument("--runs", type=Path, default=ROOT / "runs/shipped")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for name in options.names:
+        if name not in MODELS:
+            parser.error(f"there is no model {name!r}; there are {', '.join(MODELS)}")
         ship(name, options.runs / name)
+    if options.table:
+        print(table())
 
 
 if __name__ == "__main__":
