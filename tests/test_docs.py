@@ -19,7 +19,7 @@ from pages import DOCS, PAGES, ROOT, TUTORIALS, Block, blocks, commands, program
 
 # What takes a reader minutes takes the quick test seconds; the slow one runs pages as they stand.
 SHORTER = {
-    "tutorial-predict.md": {"--samples 24": "--samples 2", "cpu_minutes: 1": "epochs: 2"},
+    "tutorial-predict.md": {},
     "tutorial-train.md": {
         '"train": 40, "val": 8, "calibration": 20, "test": 8':
         '"train": 4, "val": 1, "calibration": 9, "test": 1',
