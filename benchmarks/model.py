@@ -37,6 +37,7 @@ from geonew.model.config import ModelConfig
 from geonew.model.encoder import AnchorTransformer
 from geonew.model.geonew import GeoNeW
 from geonew.model.sample import Sample, prepare
+from geonew.model.scaling import TokenScaling
 from geonew.problem import Dirichlet, Field, FrameRule, Problem, stokes_terms
 from geonew.shape import Shape, disc, rectangle, triangulate
 
@@ -49,15 +50,17 @@ LARGEST_NODES = 300_000  # comes out as 256,000 or a little more
 class DirectHead(nn.Module):
     """The same encoder with a linear head."""
 
-    def __init__(self, columns: int, components: int, config: ModelConfig) -> None:
+    def __init__(self, scaling: TokenScaling, components: int, config: ModelConfig) -> None:
         super().__init__()
+        self.scaling = scaling
         self.encoder = AnchorTransformer(
-            columns, config.width, config.depth, config.heads, config.exchanges
+            len(scaling.mean), config.width, config.depth, config.heads, config.exchanges
         )
         self.head = nn.Linear(config.width, components)
 
     def forward(self, batch: Batch) -> Tensor:
-        return self.head(self.encoder(batch.tokens, batch.anchors, batch.anchor_exists)[0])
+        tokens = self.scaling(batch.tokens)
+        return self.head(self.encoder(tokens, batch.anchors, batch.anchor_exists)[0])
 
 
 def flow_problem() -> Problem:
@@ -121,10 +124,8 @@ def ratios(config: ModelConfig, nodes: int, repeats: int) -> dict[str, float]:
     torch.manual_seed(0)
     model = GeoNeW(problem, spec, samples[0].columns, config)
     model.normalise_tokens(samples)
-    direct = DirectHead(len(samples[0].columns), problem.n_components, config)
+    direct = DirectHead(model.scaling, problem.n_components, config)
     batch = model.collate(samples)
-    normal = (batch.tokens - model.token_mean) / model.token_scale
-    plain = Batch(**{**vars(batch), "tokens": normal})
 
     def forward(network, data) -> None:
         with torch.no_grad():
@@ -137,10 +138,10 @@ def ratios(config: ModelConfig, nodes: int, repeats: int) -> dict[str, float]:
         (fields.square() * data.mask[..., None]).mean().backward()
 
     f_direct, f_ours = in_turns(
-        [lambda: forward(direct, plain), lambda: forward(model, batch)], repeats
+        [lambda: forward(direct, batch), lambda: forward(model, batch)], repeats
     )
     t_direct, t_ours = in_turns(
-        [lambda: train(direct, plain), lambda: train(model, batch)], repeats
+        [lambda: train(direct, batch), lambda: train(model, batch)], repeats
     )
     return {
         "nodes": float(np.mean([s.n_nodes for s in samples])),

@@ -127,13 +127,3 @@ def test_memory_embeds_the_same_nodes_alike() -> None:
         output = model(batch)
         again = model.transfer(output, batch)
     assert close(again[batch.mask], output.fields[batch.mask], 1e-12)
-
-
-def test_tokens_are_normalised_by_the_training_samples() -> None:
-    model = model_of()
-    model.normalise_tokens(SAMPLES)
-    rows = torch.cat([torch.from_numpy(s.tokens) for s in SAMPLES])
-    scaled = (rows - model.token_mean) / model.token_scale
-    assert scaled.mean(0).abs().max() <= 1e-10
-    spread = scaled.std(0, correction=0)
-    assert (((spread - 1).abs() <= 1e-8) | (spread <= 1e-6)).all()  # constant columns stay put

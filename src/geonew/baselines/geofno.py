@@ -142,7 +142,7 @@ class GeoFNO(Baseline):
 
     def torus(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B N dim"]:
         """Where each node is in the torus."""
-        place = x[..., self.axes] * self.token_scale[self.axes] + self.token_mean[self.axes]
+        place = x[..., self.axes] * self.scaling.scale[self.axes] + self.scaling.mean[self.axes]
         unit = (place - self.box[0]) / (self.box[1] - self.box[0])
         return MARGIN + SPAN * unit + self.deformation(x)
 

@@ -34,10 +34,8 @@ from geonew.errors import ConfigError, FeatureError
 from geonew.features import FeatureSpec
 from geonew.model.batch import Batch, collate
 from geonew.model.sample import Sample, check_columns, to_lab
+from geonew.model.scaling import TokenScaling
 from geonew.problem import Problem
-
-# A column whose spread is below this part of its size is constant: it keeps the scale 1.
-STEADY = 1e-8
 
 
 @dataclass(frozen=True)
@@ -96,8 +94,6 @@ class Baseline(nn.Module, ABC):
     # Meshes predicted side by side; more brings no speed on a processor and costs memory.
     PREDICT_BATCH: ClassVar[int] = 8
 
-    token_mean: Float[Tensor, "C"]
-    token_scale: Float[Tensor, "C"]
     load_scale: Float[Tensor, "F"]
     field_scale: Float[Tensor, "F"]
 
@@ -117,8 +113,7 @@ class Baseline(nn.Module, ABC):
             )
         self.problem, self.spec, self.columns, self.config = problem, spec, tuple(columns), config
         self.loaded = bool(problem.sources or problem.neumann)
-        self.register_buffer("token_mean", torch.zeros(len(self.columns)))
-        self.register_buffer("token_scale", torch.ones(len(self.columns)))
+        self.scaling = TokenScaling(len(self.columns))
         self.register_buffer("load_scale", torch.ones(problem.n_components))
         self.register_buffer("field_scale", torch.ones(problem.n_components))
 
@@ -144,7 +139,7 @@ class Baseline(nn.Module, ABC):
         dtype = batch.tokens.dtype
         value = torch.where(batch.fixed, batch.extension / self.field_scale, 0.0)
         parts = [
-            (batch.tokens - self.token_mean) / self.token_scale,
+            self.scaling(batch.tokens),
             value.to(dtype),
             batch.fixed.to(dtype),
         ]
@@ -171,10 +166,10 @@ class Baseline(nn.Module, ABC):
             samples,
             blocks,
             max(anchors, 1),
-            dtype=self.token_mean.dtype,
+            dtype=self.scaling.mean.dtype,
             draw=draw if anchors else None,
         )
-        device = self.token_mean.device
+        device = self.scaling.mean.device
         return batch if device.type == "cpu" else batch.to(device)
 
     @property
@@ -185,13 +180,10 @@ class Baseline(nn.Module, ABC):
     def normalise_tokens(self, samples: Sequence[Sample]) -> None:
         """Scales from training samples: tokens, loads, and fields where targets are known.
 
-        Constant columns, and loads and fields that vanish everywhere, keep the scale 1.
+        Loads and fields that vanish everywhere keep the scale 1. Tokens go on beyond the range of
+        training: a direct prediction is better for it (inducing point on longer channels).
         """
-        stacked = np.concatenate([s.tokens for s in samples])
-        mean, spread = stacked.mean(axis=0), stacked.std(axis=0)
-        steady = spread <= STEADY * np.maximum(np.abs(mean), 1.0)
-        self.token_mean.copy_(torch.from_numpy(mean))
-        self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, spread)))
+        self.scaling.fit(samples, held=False)
         densities = np.concatenate([s.load / s.mass[:, None] for s in samples])
         self.load_scale.copy_(torch.from_numpy(_root_mean_square(densities)))
         targets = [s.target for s in samples if s.target is not None]

@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, overload
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -45,6 +44,7 @@ from geonew.model.implicit import differentiable
 from geonew.model.newton import Solution, Status, solve
 from geonew.model.prediction import Prediction, assemble_predictions
 from geonew.model.sample import Sample, check_columns, prepare
+from geonew.model.scaling import TokenScaling
 from geonew.model.source import LearnedSource
 from geonew.model.space import PartitionNetwork, ReducedSpace
 from geonew.model.windows import window_count, window_weights
@@ -55,8 +55,6 @@ T = TypeVar("T")
 
 # Nodes on which the size of a Newton step's field is measured: enough for a mean square.
 MEASURED = 256
-# Spread of a token below which it is constant, relative to its mean: float32 keeps no more of it.
-STEADY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +112,6 @@ class GeoNeW(nn.Module):
     # Meshes predicted side by side; more brings no speed on a processor and costs memory.
     PREDICT_BATCH = 8
 
-    token_mean: Float[Tensor, "C"]
-    token_scale: Float[Tensor, "C"]
     largest: Float[Tensor, ""]
 
     def __init__(
@@ -130,6 +126,7 @@ class GeoNeW(nn.Module):
         self.problem, self.spec, self.columns, self.config = problem, spec, tuple(columns), config
         F, G, P, d = problem.n_components, len(problem.groups), config.partitions, config.width
         terms = replace(problem, terms=_used_terms(problem, config))
+        self.scaling = TokenScaling(len(columns))
         self.encoder = AnchorTransformer(
             len(columns), d, config.depth, config.heads, config.exchanges
         )
@@ -153,8 +150,6 @@ class GeoNeW(nn.Module):
         self.source = None
         if config.learned_source:
             self.source = LearnedSource(d, F, self.backbone.relaxed, self.backbone.gauged)
-        self.register_buffer("token_mean", torch.zeros(len(columns)))
-        self.register_buffer("token_scale", torch.ones(len(columns)))
         self.register_buffer("largest", torch.tensor(torch.inf))  # volume of a training sample
         self._graphs: dict[int, FluxGraph] = {}
 
@@ -162,7 +157,7 @@ class GeoNeW(nn.Module):
 
     def encode(self, batch: Batch) -> Encoding:
         """Tokens -> node embeddings and contexts."""
-        nodes, memory = self.encoder(self._normalised(batch), batch.anchors, batch.anchor_exists)
+        nodes, memory = self.encoder(self.scaling(batch.tokens), batch.anchors, batch.anchor_exists)
         contexts = self.pooling(nodes, batch.log_mass)
         return Encoding(
             nodes, memory, *contexts, anchor_exists=batch.anchor_exists, centres=batch.centres
@@ -235,7 +230,7 @@ class GeoNeW(nn.Module):
         Encoded and solved where ``output`` was, evaluated on the nodes of ``batch``.
         """
         known = output.encoding
-        z = self.encoder.evaluate(self._normalised(batch), known.memory, known.anchor_exists)
+        z = self.encoder.evaluate(self.scaling(batch.tokens), known.memory, known.anchor_exists)
         space = self.reduce(replace(output.encoding, nodes=z), batch)
         return space.field(output.u)
 
@@ -328,7 +323,7 @@ class GeoNeW(nn.Module):
         All samples get the windows that the largest needs.
         """
         check_columns(samples, self.columns)
-        weight = self.token_mean
+        weight = self.scaling.mean
         batch = collate(
             samples,
             self.config.depth,
@@ -341,16 +336,9 @@ class GeoNeW(nn.Module):
         return batch if weight.device.type == "cpu" else batch.to(weight.device)
 
     def normalise_tokens(self, samples: Sequence[Sample]) -> None:
-        """What is read off the training samples: shift and scale of the tokens, largest volume.
-
-        Columns that are constant but for round-off, which on slivers is large, keep scale 1.
-        """
+        """What is read off the training samples: the scaling of the tokens, the largest volume."""
+        self.scaling.fit(samples)
         self.largest.fill_(max(float(s.mass.sum()) for s in samples))
-        stacked = np.concatenate([s.tokens for s in samples])
-        mean, scale = stacked.mean(axis=0), stacked.std(axis=0)
-        steady = scale <= STEADY * np.maximum(np.abs(mean), 1.0)
-        self.token_mean.copy_(torch.from_numpy(mean))
-        self.token_scale.copy_(torch.from_numpy(np.where(steady, 1.0, scale)))
 
     def windows(self, sample: Sample) -> int:
         """Windows that a sample gets; one where no term would couple several."""
@@ -359,10 +347,6 @@ class GeoNeW(nn.Module):
         return window_count(float(sample.mass.sum()), float(self.largest), self.config.windows)
 
     # -- parts -----------------------------------------------------------------------------------
-
-    def _normalised(self, batch: Batch) -> Float[Tensor, "B N C"]:
-        slope = 1 / self.token_scale
-        return torch.addcmul(-self.token_mean * slope, batch.tokens, slope)
 
     def _partitions(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Partitions:
         """Embeddings of partitions and groups: means of node embeddings, weighted by their rows."""
@@ -415,7 +399,7 @@ class GeoNeW(nn.Module):
             return (weight * moved**2).sum((1, 2)).sqrt()
 
         config, traced = self.config.newton, torch.is_grad_enabled()
-        if self.training and traced and self.token_mean.dtype != torch.float64:
+        if self.training and traced and self.scaling.mean.dtype != torch.float64:
             config = config.one_step_short()
         return solve(balance, config, field_size, start, factored=traced)
 
