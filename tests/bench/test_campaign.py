@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from geonew.bench.campaign import FAMILIES, RATES, campaign, rate_cells, rows_of
 from geonew.bench.cell import Cell, check_order, matching
 from geonew.bench.choices import best_rows, chosen_rate, is_chosen, visible
-from geonew.bench.rows import ROWS, model_of
+from geonew.bench.rows import OURS, ROWS, model_of, settings_of
 from geonew.errors import ConfigError
 from geonew.train.config import RunConfig, load_config
 from geonew.train.models import ModelChoice
@@ -107,7 +108,7 @@ def test_base_configurations_hold_the_common_sizes(name):
     assert f"{name}/train.h5" in config.data.train
 
 
-def test_rows_differ_in_the_model_alone():
+def test_rows_differ_in_the_model():
     base = read_yaml(CONFIGS / "pipe.yaml")["model"]
     for row in ROWS:
         plain = model_of(row, base, "pipe")
@@ -122,6 +123,15 @@ def test_rows_differ_in_the_model_alone():
     assert model_of("unet", base, "naca")["grid"] == {"rows": 111, "cols": 26, "cut": 19}
 
 
+def test_rows_differ_in_weight_decay_and_nothing_else():
+    base = load_config(CONFIGS / "ns2d-c++.yaml")
+    for row in ROWS:
+        config = load_config(CONFIGS / "ns2d-c++.yaml", list(settings_of(row)))
+        decay = 0.03 if row in OURS else 0.0
+        optimiser = replace(base.optimiser, weight_decay=decay)
+        assert config == replace(base, optimiser=optimiser)
+
+
 def test_every_setting_of_every_cell_is_accepted():
     for cell in WHOLE.cells:
         if cell.task != "train":
@@ -130,7 +140,9 @@ def test_every_setting_of_every_cell_is_accepted():
         model = model_of(cell.row, read_yaml(base)["model"], cell.family)
         text = "{" + ", ".join(f"{k}: {v}" for k, v in model.items()) + "}"
         text = text.replace("'", "").replace("True", "true").replace("False", "false")
-        assert isinstance(load_config(base, [f"model={text}", *cell.settings]), RunConfig)
+        assert isinstance(
+            load_config(base, [f"model={text}", *settings_of(cell.row), *cell.settings]), RunConfig
+        )
 
 
 def test_choices_see_validation_alone():

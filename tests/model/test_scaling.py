@@ -50,14 +50,6 @@ def test_nothing_goes_further_than_a_little_beyond_it(fitted: TokenScaling, far:
     assert (scaled[1] - fitted.high - BEYOND).abs().max() <= 1e-8
 
 
-def test_tokens_that_are_not_held_go_on_as_they_are() -> None:
-    scaling = TokenScaling(SAMPLES[0].tokens.shape[1]).double()
-    scaling.fit(SAMPLES, held=False)
-    rows = 1e3 * tokens(SAMPLES)
-    plain = (rows - scaling.mean) / scaling.scale
-    assert (scaling(rows) - plain).abs().max() <= 1e-14 * plain.abs().max()
-
-
 def test_values_and_slopes_go_on_at_the_ends(fitted: TokenScaling) -> None:
     def near(step: float) -> tuple[torch.Tensor, torch.Tensor]:
         at = (fitted.mean + fitted.scale * (fitted.high + step)).requires_grad_()

@@ -180,10 +180,9 @@ class Baseline(nn.Module, ABC):
     def normalise_tokens(self, samples: Sequence[Sample]) -> None:
         """Scales from training samples: tokens, loads, and fields where targets are known.
 
-        Loads and fields that vanish everywhere keep the scale 1. Tokens go on beyond the range of
-        training: a direct prediction is better for it (inducing point on longer channels).
+        Loads and fields that vanish everywhere keep the scale 1.
         """
-        self.scaling.fit(samples, held=False)
+        self.scaling.fit(samples)
         densities = np.concatenate([s.load / s.mass[:, None] for s in samples])
         self.load_scale.copy_(torch.from_numpy(_root_mean_square(densities)))
         targets = [s.target for s in samples if s.target is not None]

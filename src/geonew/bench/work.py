@@ -4,8 +4,9 @@
          --evaluate--> errors on each test set --> one JSON document, written as a whole
 
 Every row gets the same features, batch size, optimiser and budget; learning rates are chosen per
-row among the same values. The budget counts processor time of the training loop, batches and their
-collation included, features and validation left out (:mod:`geonew.train.budget`).
+row among the same values, weight decay is Geo-NeW's own. The budget counts processor time of the
+training loop, batches and their collation included, features and validation left out
+(:mod:`geonew.train.budget`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from geonew.bench.history import history
 from geonew.bench.place import Place
 from geonew.bench.refinement import refinement
 from geonew.bench.rescaling import rescaled
-from geonew.bench.rows import model_of
+from geonew.bench.rows import model_of, settings_of
 from geonew.bench.sets import sets
 from geonew.cache import Cache
 from geonew.evaluate.evaluation import Evaluation, evaluate_set
@@ -82,6 +83,7 @@ def configuration(place: Place, cell: Cell) -> tuple[RunConfig, list[str]]:
     settings = [
         *place.campaign.data_settings(cell),
         f"model={_flow(model)}",
+        *settings_of(cell.row),
         *cell.settings,
         f"optimiser.learning_rate={chosen_rate(cell, place.decided(cell))!r}",
         f"seed={cell.seed}",

@@ -46,15 +46,10 @@ class TokenScaling(nn.Module):
         self.register_buffer("low", torch.full((columns,), -torch.inf))
         self.register_buffer("high", torch.full((columns,), torch.inf))
 
-    def fit(self, samples: Sequence[Sample], held: bool = True) -> None:
+    def fit(self, samples: Sequence[Sample]) -> None:
         """Read shift, scale and range off the training samples.
 
         Columns that are constant but for round-off, which on slivers is large, keep scale 1.
-
-        Args:
-            samples: those of training.
-            held: tokens stay within the range of training; else they go on as they are.
-
         """
         tokens = np.concatenate([s.tokens for s in samples])
         mean, scale = tokens.mean(axis=0), tokens.std(axis=0)
@@ -62,9 +57,8 @@ class TokenScaling(nn.Module):
         scale = np.where(steady, 1.0, scale)
         self.mean.copy_(torch.from_numpy(mean))
         self.scale.copy_(torch.from_numpy(scale))
-        if held:
-            self.low.copy_(torch.from_numpy((tokens.min(axis=0) - mean) / scale))
-            self.high.copy_(torch.from_numpy((tokens.max(axis=0) - mean) / scale))
+        self.low.copy_(torch.from_numpy((tokens.min(axis=0) - mean) / scale))
+        self.high.copy_(torch.from_numpy((tokens.max(axis=0) - mean) / scale))
 
     def forward(self, tokens: Float[Tensor, "... C"]) -> Float[Tensor, "... C"]:
         """Tokens as networks read them."""
