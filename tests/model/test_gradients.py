@@ -195,7 +195,8 @@ def test_boundary_data_loads_and_tokens(kind: str) -> None:
     name, changes = KINDS[kind]
     model, batch = model_of(name, **changes)
     names = ("extension", "group_value", "load", "tokens")
-    check(by_batch(model, batch, names), leaves(batch, names), 1e-5)
+    # A token that hardly varies has a small scale: a step of 1e-6 takes it far out of its range.
+    check(by_batch(model, batch, names), leaves(batch, names), 1e-5, step=1e-7)
 
 
 def with_parameter(name: str) -> Sample:

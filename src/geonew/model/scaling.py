@@ -65,4 +65,6 @@ class TokenScaling(nn.Module):
         slope = 1 / self.scale
         x = torch.addcmul(-self.mean * slope, tokens, slope)
         kept = torch.clamp(x, self.low, self.high)
-        return torch.add(kept, torch.tanh((x - kept) / BEYOND), alpha=BEYOND)
+        beyond = x - kept
+        held = torch.add(kept, torch.tanh(beyond / BEYOND), alpha=BEYOND)
+        return held + 0 * beyond  # an infinite token is no large one: it becomes NaN
