@@ -24,6 +24,7 @@ import resource
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -104,17 +105,17 @@ def make_samples(nodes: int, count: int, spec: FeatureSpec) -> list[Sample]:
     return [prepare(channel_mesh(nodes, seed), problem, DATA, spec=spec) for seed in range(count)]
 
 
-def in_turns(runs: list, repeats: int) -> list[float]:
-    """Median seconds of each run, the runs taking turns."""
+def in_turns(runs: list, repeats: int) -> np.ndarray:
+    """Seconds of each run and repeat, the runs taking turns: what slows one slows its neighbour."""
     for run in runs:
         run()
-    seconds = [[] for _ in runs]
-    for _ in range(repeats):
+    seconds = np.empty((len(runs), repeats))
+    for k in range(repeats):
         for own, run in zip(seconds, runs, strict=True):
             start = time.process_time()
             run()
-            own.append(time.process_time() - start)
-    return [float(np.median(own)) for own in seconds]
+            own[k] = time.process_time() - start
+    return seconds
 
 
 def ratios(config: ModelConfig, nodes: int, repeats: int) -> dict[str, float]:
@@ -137,21 +138,13 @@ def ratios(config: ModelConfig, nodes: int, repeats: int) -> dict[str, float]:
         fields = out if isinstance(out, Tensor) else out.fields
         (fields.square() * data.mask[..., None]).mean().backward()
 
-    f_direct, f_ours = in_turns(
-        [lambda: forward(direct, batch), lambda: forward(model, batch)], repeats
-    )
-    t_direct, t_ours = in_turns(
-        [lambda: train(direct, batch), lambda: train(model, batch)], repeats
-    )
-    return {
-        "nodes": float(np.mean([s.n_nodes for s in samples])),
-        "forward_direct": f_direct,
-        "forward": f_ours,
-        "forward_ratio": f_ours / f_direct,
-        "train_direct": t_direct,
-        "train": t_ours,
-        "train_ratio": t_ours / t_direct,
-    }
+    found = {"nodes": float(np.mean([s.n_nodes for s in samples]))}
+    for name, run in (("forward", forward), ("train", train)):
+        plain, ours = in_turns([partial(run, direct, batch), partial(run, model, batch)], repeats)
+        found[f"{name}_direct"] = float(np.median(plain))
+        found[name] = float(np.median(ours))
+        found[f"{name}_ratio"] = float(np.median(ours / plain))
+    return found
 
 
 def parts(config: ModelConfig, nodes: int, repeats: int) -> dict[str, float]:
@@ -208,7 +201,7 @@ def scaling(sizes: list[int]) -> dict[str, float]:
             with torch.no_grad():
                 model(batch)
 
-        result[str(sample.n_nodes)] = in_turns([run], 3)[0]
+        result[str(sample.n_nodes)] = float(np.median(in_turns([run], 3)))
     return result
 
 
@@ -245,7 +238,7 @@ def measured_child(nodes: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="where to write the figures")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="ratios only")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()

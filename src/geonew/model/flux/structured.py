@@ -283,7 +283,8 @@ class StructuredLaw(nn.Module):
         skew = skew - skew.mT
         coupling = self.coupling.double()
         coupling = coupling + coupling.mT
-        full = torch.einsum("brij,rfg->bfgij", skew, coupling)
+        F, n = self.components, skew.shape[-1]
+        full = (coupling.view(r, F * F).T @ skew.flatten(2)).view(-1, F, F, n, n)
         return weight, project_neutral(full, partitions)[..., graph.tail, graph.head]
 
 
