@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -41,6 +42,14 @@ def test_python_runs(page: Path, tmp_path):
 def test_local_links_lead_somewhere(page: Path):
     missing = [link for link in links_of(page) if not (page.parent / link).exists()]
     assert not missing
+
+
+def test_the_speed_is_the_measured_one():
+    found = json.loads((ROOT / "results/benchmarks/end_to_end.json").read_text("utf-8"))
+    text = " ".join(PAGES[0].read_text("utf-8").split())
+    assert f"takes {found['seconds']:.2f} s" in text
+    assert f"{found['speedup_over_reference']:.1f} times faster than the Navier-Stokes" in text
+    assert f"`ns2d-c++` is {found['speedup_at_reynolds_7']:.1f} times faster" in text
 
 
 def test_pictures_are_small():

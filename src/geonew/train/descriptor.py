@@ -32,7 +32,7 @@ from geonew.model.sample import Sample
 
 LABEL = "label:"
 # Principal directions kept; hundreds of samples determine no more.
-MOST_DIRECTIONS = 16
+MOST_DIRECTIONS = 32
 # An entry that hardly varies in training is measured in this part of its size instead.
 STEADY = 0.02
 # Least variance of the directions left out, over the mean of all: few samples make it too small.
