@@ -25,19 +25,25 @@ import numpy as np
 import torch
 import yaml
 
-from geonew.cache import default_folder
+from geonew.cache import Cache, default_folder
+from geonew.calibrate.calibration import Calibration
 from geonew.calibrate.coverage import Coverage, measure_coverage
 from geonew.calibrate.fitting import calibrate
+from geonew.data.families import family
+from geonew.data.generate import generate
+from geonew.data.request import Request
 from geonew.data.store import DataSet
 from geonew.data.writer import Writer
 from geonew.evaluate.report import Report, evaluate
 from geonew.evaluate.tables import percent
-from geonew.train.checkpoint import ModelFile
+from geonew.evaluate.testset import read_test
+from geonew.train.checkpoint import ModelFile, read_model
 from geonew.train.metrics import COMBINED
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS, SAMPLES = ROOT / "src/geonew/weights", ROOT / "tests/weights/samples"
 COMMITTED = 20  # samples of a split that the tests measure again
+PER_VALUE, SWEEP_SEED = 8, 2024  # new geometries at each value of an axis
 STEADY_FLOW = (
     "unsteady, turbulent or three-dimensional flow; the solution is the steady laminar one",
     "outlets that are not straight, several inlets, moving walls",
@@ -53,6 +59,7 @@ class About:
         equation: what is solved, and for what.
         refused: what the model must not be used for.
         tests: data files of the test splits, by name, under GEONEW_HOME/data.
+        sweeps: axes along which a distribution is left, with values from within it outwards.
         committed: the splits of which samples are kept with the tests.
 
     """
@@ -61,12 +68,13 @@ class About:
     equation: str
     refused: tuple[str, ...]
     tests: dict[str, str]
+    sweeps: dict[str, tuple[float, ...]]
     committed: tuple[str, ...] = ("id",)
 
 
-def standard(family: str) -> dict[str, str]:
+def standard(name: str) -> dict[str, str]:
     """The test splits that every family has."""
-    return {"id": f"cpu/{family}/test.h5", "ood": f"cpu/{family}/ood.h5"}
+    return {"id": f"cpu/{name}/test.h5", "ood": f"cpu/{name}/ood.h5"}
 
 
 MODELS = {
@@ -78,6 +86,7 @@ MODELS = {
             "coefficients that vary; sources and boundary values far from 1",
         ),
         standard("poly-poisson"),
+        {"sides": (3, 4, 6, 9, 12)},
     ),
     "ns2d-c++": About(
         "Air flow past obstacles in a channel",
@@ -85,6 +94,12 @@ MODELS = {
         "metres, metres per second and pascals.",
         (*STEADY_FLOW, "other Reynolds numbers (`ns2d-re` has them as a parameter)"),
         standard("ns2d-c++") | {"ood_L1": "bench/ns2d-c++/ood-l1.h5"},
+        {
+            "obstacles": (1, 2, 3, 4, 5, 6),
+            "squares": (0, 0.5, 1),
+            "length": (1, 2, 3, 4, 5),
+            "angle": (0, 10, 20, 30),
+        },
         ("id", "ood_L1"),
     ),
     "ns2d-re": About(
@@ -93,6 +108,7 @@ MODELS = {
         "in units of μU/H); `reynolds` is a parameter, the inlet profile is data.",
         (*STEADY_FLOW, "Reynolds numbers above 100, where such flows need not be steady"),
         standard("ns2d-re"),
+        {"reynolds": (10, 50, 100, 150, 200), "skew": (0, 0.25, 0.5, 0.7, 0.9)},
     ),
     "elasticity": About(
         "A clamped cell with a cavity under tension",
@@ -104,6 +120,7 @@ MODELS = {
             "other Poisson ratios, loads on other sides",
         ),
         standard("elasticity"),
+        {"roughness": (0.3, 0.9, 1.5, 2, 2.5)},
     ),
     "pipe": About(
         "Flow through a bent pipe",
@@ -111,6 +128,7 @@ MODELS = {
         "dimensionless, length 10.",
         (*STEADY_FLOW, "branching pipes, other Reynolds numbers, other lengths"),
         standard("pipe"),
+        {"amplitude": (0.5, 0.75, 1, 1.25, 1.5)},
     ),
     "duct-stokes": About(
         "Creeping flow in a duct past a body, in space",
@@ -120,6 +138,7 @@ MODELS = {
             "several bodies, other ducts, open boundaries",
         ),
         standard("duct-stokes"),
+        {"cube": (0, 1)},
     ),
 }
 
@@ -132,18 +151,20 @@ def ship(name: str, run: Path) -> None:
     report = evaluate([model], list(about.tests.values()), runtime=False)
     covered = {key: measure_coverage(model, file) for key, file in about.tests.items()}
     score = auroc(covered["id"], covered["ood"])
+    sweeps = {axis: along(name, model, axis, values) for axis, values in about.sweeps.items()}
     figures = {
         "name": name,
         "recipe": f"configs/shipped/{name}.yaml",
         "evaluation": report.to_plain(each=False),
         "coverage": {key: one.to_plain() for key, one in covered.items()},
         "auroc": score,
+        "along": sweeps,
         "training": _training(run),
     }
     target = ROOT / "results/shipped" / f"{name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    text = card(name, about, report, covered, score, figures["training"], model.stat().st_size)
+    text = card(name, about, report, covered, figures, model.stat().st_size)
     (WEIGHTS / f"{name}.md").write_text(text, encoding="utf-8")
     for split in about.committed:
         keep(_home(about.tests[split]), SAMPLES / f"{name}-{split}.h5")
@@ -154,6 +175,35 @@ def auroc(inside: Coverage, outside: Coverage) -> float:
     """Chance that a sample out of distribution is farther away than one in it."""
     a, b = np.array(inside.distances)[:, None], np.array(outside.distances)[None]
     return float(np.mean((b > a) + 0.5 * (b == a)))
+
+
+def along(name: str, model: Path, axis: str, values: tuple[float, ...]) -> list[dict[str, Any]]:
+    """Distance from the training data and width of the bands at values of an axis."""
+    file = _home(f"shipped/{name}/{axis}.h5")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    request = Request(name, "test", PER_VALUE * len(values), SWEEP_SEED, axis=(axis, values))
+    generate(family(name), request, file)
+    about = read_model(model)[1]
+    calibration = Calibration.from_file(about)
+    tested = read_test(file, about, cache=Cache.default())
+    found = []
+    for k, value in enumerate(values):
+        chosen = tested.samples[k :: len(values)]  # the axis takes its values in turn
+        widths = {
+            f.name: [np.average(calibration.bands(s)[f.name], weights=s.mass) for s in chosen]
+            for f in about.problem.fields
+        }
+        found.append(
+            {
+                "value": float(value),
+                "distance": float(np.median([calibration.familiarity(s).distance for s in chosen])),
+                "width": {
+                    n: float(np.median(w) / calibration.deviations[about.problem.offset(n)])
+                    for n, w in widths.items()
+                },
+            }
+        )
+    return found
 
 
 def keep(source: Path, target: Path) -> None:
@@ -174,11 +224,11 @@ def card(
     about: About,
     report: Report,
     covered: dict[str, Coverage],
-    score: float,
-    training: dict[str, Any],
+    figures: dict[str, Any],
     size: int,
 ) -> str:
     """The card as Markdown."""
+    training = figures["training"]
     rows = dict(zip(about.tests, report.rows, strict=True))
     file = report.rows[0].about
     lines = [f"# {name}: {about.title}", "", about.equation, ""]
@@ -244,8 +294,21 @@ def card(
     lines += [
         "",
         "The distance from the training data tells in and out of distribution apart with an AUROC "
-        f"of {score:.3f}.",
+        f"of {figures['auroc']:.3f}. Both grow as a distribution is left, along each of its axes "
+        f"(medians over {PER_VALUE} new geometries; a distance of 1 is the edge of training):",
         "",
+    ]
+    for axis, places in figures["along"].items():
+        widths = [[f"{w:.3g}" for w in p["width"].values()] for p in places]
+        lines += _table(
+            (axis, "distance", *(f"{n} width" for n in fields)),
+            [
+                (f"{p['value']:g}", f"{p['distance']:.2f}", *w)
+                for p, w in zip(places, widths, strict=True)
+            ],
+        )
+        lines.append("")
+    lines += [
         "## Not to be used for",
         "",
         *(f"- {what};" for what in about.refused),

@@ -74,6 +74,17 @@ def test_bands_cover_and_geometries_are_told_apart(name: str) -> None:
     assert figures["auroc"] >= 0.9
 
 
+@pytest.mark.parametrize("name", weights.names())
+def test_distance_and_bands_grow_along_every_axis(name: str) -> None:
+    figures = json.loads((ROOT / "results/shipped" / f"{name}.json").read_text("utf-8"))
+    assert figures["along"]
+    for axis, places in figures["along"].items():
+        first, last = places[0], places[-1]
+        assert last["distance"] > first["distance"], axis
+        for field, width in last["width"].items():
+            assert width > first["width"][field], (axis, field)
+
+
 def test_the_readme_has_the_figures_of_today() -> None:
     made = subprocess.run(
         [sys.executable, str(ROOT / "tools/ship.py"), "--table"],
