@@ -30,7 +30,7 @@ from geonew.plot.mesh import plot_mesh
 from geonew.shape import Shape, disc, rectangle, triangulate
 
 MODEL = "ns2d-c++"
-LENGTH, HEIGHT = 2.0, 1.0
+LENGTH, HEIGHT = 1.8, 1.0
 FEATURES = (
     "sdf",
     "harmonic:inlet-outlet",
@@ -46,10 +46,10 @@ FEATURES = (
 def channel() -> Shape:
     """A channel with three circles and a square in it, in metres."""
     obstacles = (
-        disc((0.45, 0.66), 0.11, "obstacle"),
-        disc((1.4, 0.62), 0.13, "obstacle"),
-        disc((1.15, 0.2), 0.08, "obstacle"),
-        rectangle((0.72, 0.28), (0.92, 0.48), "obstacle"),
+        disc((0.4, 0.66), 0.11, "obstacle"),
+        disc((1.26, 0.62), 0.13, "obstacle"),
+        disc((1.04, 0.2), 0.08, "obstacle"),
+        rectangle((0.65, 0.28), (0.83, 0.46), "obstacle"),
     )
     outline = rectangle((0, 0), (LENGTH, HEIGHT), ("wall", "outlet", "wall", "inlet"))
     return Shape(outline, obstacles)
