@@ -90,6 +90,13 @@ def test_a_bent_inlet_has_no_default():
         complete(source.problem, mesh.renamed({"inlet": "in"}))
 
 
+def test_an_inlet_that_the_family_draws_has_no_default():
+    source, case = case_of("ns2d-re")
+    mesh = source.mesh(case, "coarse")
+    with pytest.raises(BoundaryDataError, match="varies from sample to sample"):
+        complete(source.problem, mesh, parameters={"reynolds": 60.0})
+
+
 def test_every_family_is_known_here():
     """A new family must decide what of it is fixed."""
     assert set(FAMILIES) == {

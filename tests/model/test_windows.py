@@ -34,7 +34,7 @@ def windowed(name: str, seed: int = 0, windows: int = K, **changes) -> tuple[Geo
 def test_count_grows_with_the_volume() -> None:
     assert [window_count(v, 2.0) for v in (0.1, 2.0, 2.9, 3.1, 10.0, 1e9)] == [1, 1, 1, 2, 5, MOST]
     assert window_count(7.0, np.inf) == 1  # a model that has seen nothing
-    assert [window_count(v, 2.0, 2) for v in (0.1, 2.0, 2.9, 3.1, 10.0)] == [1, 1, 1, 3, 10]
+    assert [window_count(v, 2.0, 2) for v in (0.1, 2.0, 2.1, 2.9, 3.1, 10.0)] == [1, 1, 1, 3, 3, 10]
 
 
 def test_weights_sum_to_one_and_centres_spread() -> None:

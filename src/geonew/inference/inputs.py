@@ -132,8 +132,8 @@ def _missing_values(
     width = problem.width(name) if axes is None else len(axes)
     example = ",".join(["0"] * width)
     why = ""
-    if own.boundary and (group, name) == ("inlet", "velocity"):
-        why = " (the family's profile is defined on straight inlets only)"
+    if own.inlet and (group, name) == ("inlet", "velocity"):
+        why = f" (its profile {own.inlet})"
     return BoundaryDataError(
         f"boundary values are missing for {', '.join(f'{g}.{f}' for g, f in missing)}{why}; the "
         f"mesh has the groups {list(mesh.groups)}",

@@ -24,7 +24,7 @@ class ModelConfig:
         exchanges: times the anchors attend to each other in a block.
         partitions: interior partitions per component P.
         contexts: context tokens of the flux.
-        hidden: width of the partition network's hidden layer; the embedding width by default.
+        hidden: width of the partition network's hidden layer; half the embedding width by default.
         windows: windows of a domain larger than those of training, per volume of training
             (:mod:`geonew.model.windows`).
         boundary: ``"lifted"``, or ``"nodal"`` for comparison.

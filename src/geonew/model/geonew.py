@@ -131,7 +131,7 @@ class GeoNeW(nn.Module):
             len(columns), d, config.depth, config.heads, config.exchanges
         )
         self.pooling = ContextPooling(d, (1, config.contexts, 1))
-        self.partition = PartitionNetwork(d, config.hidden or d, F, P, config.boundary)
+        self.partition = PartitionNetwork(d, config.hidden or d // 2, F, P, config.boundary)
         self.graph = FluxGraph(P, G)
         learned = config.constitutive and config.law != "paper" and not config.known
         self.backbone = Backbone(

@@ -34,6 +34,8 @@ MOST = 16
 SHARPNESS = 3.0
 # Lloyd's iterations; centres have settled to a few percent of a window's size.
 ITERATIONS = 20
+# A domain counts as larger than those of training from this multiple of the largest on.
+LARGER = 1.1
 
 
 def window_count(volume: float, largest: float, density: int = 1) -> int:
@@ -45,7 +47,7 @@ def window_count(volume: float, largest: float, density: int = 1) -> int:
         density: windows of a larger domain per volume of training.
 
     """
-    if np.rint(volume / largest) <= 1:
+    if volume <= LARGER * largest:
         return 1
     return int(np.clip(np.rint(density * volume / largest), 1, MOST))
 

@@ -48,6 +48,7 @@ class Prescribed:
         sources: field -> value.
         neumann: group -> field -> value.
         length: unit of lengths, ``"1"`` where they are dimensionless.
+        inlet: why the inlet has no profile; empty where it has one, or none is known.
 
     """
 
@@ -56,6 +57,7 @@ class Prescribed:
     sources: Mapping[str, Value] = field(default_factory=dict)
     neumann: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     length: str = ""
+    inlet: str = ""
 
 
 def prescribed(problem: Problem, mesh: Mesh) -> Prescribed:
@@ -80,7 +82,10 @@ def prescribed(problem: Problem, mesh: Mesh) -> Prescribed:
         stream = [MACH, 0.0]
         return Prescribed({"farfield": {"mach": MACH}}, {"stream": stream}, length=length)
     if name in _RESTING:
-        return Prescribed(_flow(problem, mesh), length=length)
+        values = _flow(problem, mesh)
+        varies = "varies from sample to sample in this family"
+        why = "is defined on straight inlets only" if name in _SPEEDS else varies
+        return Prescribed(values, length=length, inlet="" if "inlet" in values else why)
     return Prescribed(length=length)
 
 
