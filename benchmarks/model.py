@@ -238,7 +238,7 @@ def measured_child(nodes: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="where to write the figures")
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--repeats", type=int, default=31)
     parser.add_argument("--quick", action="store_true", help="ratios only")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -248,8 +248,8 @@ def main() -> None:
         return
     runs = {
         "paper_900": ratios(PAPER, 900, options.repeats),
-        "paper_3500": ratios(PAPER, 3500, max(3, options.repeats // 2)),
-        "small_700": ratios(SMALL, 700, 3 * options.repeats),
+        "paper_3500": ratios(PAPER, 3500, max(3, options.repeats // 4)),
+        "small_700": ratios(SMALL, 700, 2 * options.repeats),
     }
     problem = flow_problem()
     columns = make_samples(200, 1, FeatureSpec())[0].columns
