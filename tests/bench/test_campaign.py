@@ -100,9 +100,10 @@ def test_base_configurations_hold_the_common_sizes(name):
     settings = config.model.settings
     assert (settings.width, settings.depth) == (64, 2)
     flow = name.startswith("ns2d") or name == "skewed-cavity"
-    more = {"naca": 48, "pipe": 32, "duct-stokes": 32, "elasticity": 32}  # where many scales meet
-    assert settings.partitions == more.get(name, 32 if flow else 16)
-    assert settings.hidden == (32 if flow else 64 if name == "elasticity" else 128)
+    assert settings.partitions == {"naca": 48, "ball-poisson": 16}.get(name, 32)
+    tuned = name in ("poly-poisson", "elasticity")
+    assert settings.tuned == tuned
+    assert settings.hidden == (32 if flow else 64 if tuned else 128)
     assert (config.batch, config.features.coordinates) == (8, True)
     assert config.features.torsion == (name not in ("poly-poisson", "ball-poisson"))
     assert f"{name}/train.h5" in config.data.train
