@@ -132,8 +132,8 @@ def _missing_values(
     width = problem.width(name) if axes is None else len(axes)
     example = ",".join(["0"] * width)
     why = ""
-    if own.inlet and (group, name) == ("inlet", "velocity"):
-        why = f" (its profile {own.inlet})"
+    if own.no_profile and (group, name) == ("inlet", "velocity"):
+        why = f" (its profile {own.no_profile})"
     return BoundaryDataError(
         f"boundary values are missing for {', '.join(f'{g}.{f}' for g, f in missing)}{why}; the "
         f"mesh has the groups {list(mesh.groups)}",

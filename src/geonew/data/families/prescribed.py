@@ -48,7 +48,7 @@ class Prescribed:
         sources: field -> value.
         neumann: group -> field -> value.
         length: unit of lengths, ``"1"`` where they are dimensionless.
-        inlet: why the inlet has no profile; empty where it has one, or none is known.
+        no_profile: why the inlet of a flow has no profile here, as the end of a sentence about it.
 
     """
 
@@ -57,7 +57,7 @@ class Prescribed:
     sources: Mapping[str, Value] = field(default_factory=dict)
     neumann: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     length: str = ""
-    inlet: str = ""
+    no_profile: str = ""
 
 
 def prescribed(problem: Problem, mesh: Mesh) -> Prescribed:
@@ -83,9 +83,11 @@ def prescribed(problem: Problem, mesh: Mesh) -> Prescribed:
         return Prescribed({"farfield": {"mach": MACH}}, {"stream": stream}, length=length)
     if name in _RESTING:
         values = _flow(problem, mesh)
-        varies = "varies from sample to sample in this family"
-        why = "is defined on straight inlets only" if name in _SPEEDS else varies
-        return Prescribed(values, length=length, inlet="" if "inlet" in values else why)
+        why = ""
+        if "inlet" not in values:
+            fixed = name in _SPEEDS
+            why = "is defined on straight inlets only" if fixed else "varies from sample to sample"
+        return Prescribed(values, length=length, no_profile=why)
     return Prescribed(length=length)
 
 
