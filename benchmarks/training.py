@@ -74,7 +74,7 @@ def main() -> None:
         data = load_data(config.data, config.features, mates)
         for row in ROWS:
             torch.manual_seed(0)
-            choice = ModelChoice.from_plain(model_of(row, plain, "ns2d-c++"), "model")
+            choice = ModelChoice.from_plain(model_of(row, plain), "model")
             runs[row] = assemble(replace(config, model=choice), data, mates, None)
             runs[row].model.train()
         for first in range(0, len(data.train), config.batch):  # every sample once

@@ -18,7 +18,6 @@ from geonew.baselines import (
     GalerkinConfig,
     GeoFNOConfig,
     GNOTConfig,
-    Grid,
     InducingConfig,
     LaMOConfig,
     LinearConfig,
@@ -26,7 +25,7 @@ from geonew.baselines import (
     UNetConfig,
 )
 from geonew.features import FeatureSpec
-from geonew.mesh import Mesh
+from geonew.mesh import Grid, Mesh
 from geonew.model.batch import Batch
 from geonew.model.sample import Sample, prepare
 from model.cases import flow

@@ -8,14 +8,16 @@ import pytest
 import torch
 
 from baselines.cases import SPEC, difference, fitting, samples, tiny
-from geonew.baselines import Grid, UNet, UNetConfig
+from geonew.baselines import UNet, UNetConfig
 from geonew.errors import ConfigError, MeshError
+from geonew.mesh import Grid
+from geonew.model.convolution import Convolutions
 
 
-def unet(grid: Grid, width: int = 16, depth: int = 1) -> UNet:
+def unet(grid: Grid, width: int = 16, depth: int = 1) -> Convolutions:
     torch.manual_seed(0)
     s = samples()[0]
-    return UNet(s.problem, SPEC, s.columns, UNetConfig(width, depth, grid)).double()
+    return UNet(s.problem, SPEC, s.columns, UNetConfig(width, depth, grid)).double().convolutions
 
 
 @pytest.mark.parametrize("grid", [Grid(9, 9), Grid(7, 4), Grid(21, 6, cut=5)])
@@ -41,10 +43,11 @@ def test_rows_of_the_grid_are_rows_of_the_array():
 )
 def test_odd_sizes_keep_their_shape(grid: Grid, depth: int):
     model = unet(grid, depth=depth)
-    x = torch.randn(1, grid.n_nodes, model.input_width).double()
+    inputs = model.down[0][0].in_channels
+    x = torch.randn(1, grid.n_nodes, inputs).double()
     v = model.convolve(model.to_grid(x))
-    assert v.shape == (1, 3, grid.rows, grid.cols)
-    assert model.to_nodes(v).shape == (1, grid.n_nodes, 3)
+    assert v.shape == (1, 4, grid.rows, grid.cols)
+    assert model(x).shape == (1, grid.n_nodes, 4)
 
 
 def test_a_node_is_seen_by_all_others_through_the_coarse_levels():
@@ -61,7 +64,7 @@ def test_unstructured_meshes_are_refused():
         with pytest.raises(MeshError, match=r"is no 9 x 9 grid"):
             model.collate([s])
     foreign = tiny("linear").collate(samples()[1:2])
-    with pytest.raises(MeshError, match=r"given to a U-Net on a 9 x 9 grid, which has 81"):
+    with pytest.raises(MeshError, match=r"given to convolutions on a 9 x 9 grid, which has 81"):
         model(foreign)
 
 

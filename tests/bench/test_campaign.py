@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from geonew.bench.campaign import FAMILIES, RATES, campaign, rate_cells, rows_of
+from geonew.bench.campaign import FAMILIES, GRIDS, RATES, campaign, rate_cells, rows_of
 from geonew.bench.cell import Cell, check_order, matching
 from geonew.bench.choices import best_rows, chosen_rate, is_chosen, visible
 from geonew.bench.rows import OURS, ROWS, model_of, settings_of
+from geonew.data.euler.grid import AIRFOIL_CELLS, NORMAL_CELLS, WAKE_CELLS
+from geonew.data.families.pipe import CELLS as PIPE_CELLS
 from geonew.errors import ConfigError
 from geonew.train.config import RunConfig, load_config
 from geonew.train.models import ModelChoice
@@ -99,11 +101,6 @@ def test_base_configurations_hold_the_common_sizes(name):
     config = load_config(CONFIGS / f"{name}.yaml")
     settings = config.model.settings
     assert (settings.width, settings.depth) == (64, 2)
-    flow = name.startswith("ns2d") or name == "skewed-cavity"
-    assert settings.partitions == {"naca": 48, "ball-poisson": 16}.get(name, 32)
-    tuned = name in ("poly-poisson", "elasticity")
-    assert settings.tuned == tuned
-    assert settings.hidden == (32 if flow else 64 if tuned else 128)
     assert (config.batch, config.features.coordinates) == (8, True)
     assert config.features.torsion == (name not in ("poly-poisson", "ball-poisson"))
     assert f"{name}/train.h5" in config.data.train
@@ -112,16 +109,22 @@ def test_base_configurations_hold_the_common_sizes(name):
 def test_rows_differ_in_the_model():
     base = read_yaml(CONFIGS / "pipe.yaml")["model"]
     for row in ROWS:
-        plain = model_of(row, base, "pipe")
+        plain = model_of(row, base)
         choice = ModelChoice.from_plain(plain, "model")
         assert choice.settings.width == 64
         assert row == "unet" or choice.settings.depth == 2
-    learned = ModelChoice.from_plain(model_of("learned", base, "pipe"), "model").settings
-    known = ModelChoice.from_plain(model_of("known+learned", base, "pipe"), "model").settings
+    learned = ModelChoice.from_plain(model_of("learned", base), "model").settings
+    known = ModelChoice.from_plain(model_of("known+learned", base), "model").settings
     assert (learned.known, known.known) == (False, True)
-    with pytest.raises(ConfigError, match="no grid"):
-        model_of("unet", base, "ns2d-c")
-    assert model_of("unet", base, "naca")["grid"] == {"rows": 111, "cols": 26, "cut": 19}
+    with pytest.raises(ConfigError, match="needs a grid"):
+        model_of("unet", read_yaml(CONFIGS / "ns2d-c.yaml")["model"])
+
+
+def test_grids_of_the_recipes_are_those_of_the_data():
+    pipe, naca = (load_config(CONFIGS / f"{n}.yaml").model.settings.grid for n in GRIDS)
+    assert (pipe.rows, pipe.cols, pipe.cut) == (PIPE_CELLS[0] + 1, PIPE_CELLS[1] + 1, 0)
+    rows = 2 * WAKE_CELLS + AIRFOIL_CELLS + 1
+    assert (naca.rows, naca.cols, naca.cut) == (rows, NORMAL_CELLS + 1, WAKE_CELLS + 1)
 
 
 def test_rows_differ_in_weight_decay_and_nothing_else():
@@ -138,7 +141,7 @@ def test_every_setting_of_every_cell_is_accepted():
         if cell.task != "train":
             continue
         base = CONFIGS / f"{cell.family}.yaml"
-        model = model_of(cell.row, read_yaml(base)["model"], cell.family)
+        model = model_of(cell.row, read_yaml(base)["model"])
         text = "{" + ", ".join(f"{k}: {v}" for k, v in model.items()) + "}"
         text = text.replace("'", "").replace("True", "true").replace("False", "false")
         assert isinstance(

@@ -9,7 +9,6 @@ from geonew.baselines.deeponet import DeepONet, DeepONetConfig
 from geonew.baselines.galerkin import GalerkinConfig, GalerkinTransformer
 from geonew.baselines.geofno import GeoFNO, GeoFNOConfig
 from geonew.baselines.gnot import GNOT, GNOTConfig
-from geonew.baselines.grid import Grid
 from geonew.baselines.harness import Baseline, BaselineConfig, Direct
 from geonew.baselines.inducing import Inducing, InducingConfig
 from geonew.baselines.lamo import LaMO, LaMOConfig
@@ -64,7 +63,6 @@ __all__ = [
     "GalerkinTransformer",
     "GeoFNO",
     "GeoFNOConfig",
-    "Grid",
     "Inducing",
     "InducingConfig",
     "LaMO",

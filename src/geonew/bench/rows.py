@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from geonew.data.euler.grid import AIRFOIL_CELLS, NORMAL_CELLS, WAKE_CELLS
-from geonew.data.families.pipe import CELLS as PIPE_CELLS
 from geonew.errors import ConfigError
 
 OURS = ("learned", "known+learned")
@@ -22,23 +20,14 @@ ROWS = (*OURS, *BASELINES, *STRUCTURED)
 LEADING = ("known+learned", "learned", "inducing", "transolver", "linear")
 # Settings of Geo-NeW that its encoder alone, with a linear head, has as well.
 _OF_ENCODER = ("heads", "anchors", "exchanges")
-_GRIDS = {
-    "pipe": {"rows": PIPE_CELLS[0] + 1, "cols": PIPE_CELLS[1] + 1},
-    "naca": {
-        "rows": 2 * WAKE_CELLS + AIRFOIL_CELLS + 1,
-        "cols": NORMAL_CELLS + 1,
-        "cut": WAKE_CELLS + 1,
-    },
-}
 
 
-def model_of(row: str, base: Mapping[str, Any], family: str) -> dict[str, Any]:
+def model_of(row: str, base: Mapping[str, Any]) -> dict[str, Any]:
     """Plain data of a row's model.
 
     Args:
         row: its name.
         base: the model of the family's base configuration, a Geo-NeW.
-        family: for grids.
 
     """
     if row == "known+learned":
@@ -49,11 +38,12 @@ def model_of(row: str, base: Mapping[str, Any], family: str) -> dict[str, Any]:
         raise ConfigError(f"there is no row {row!r}", f"the rows are {', '.join(ROWS)}")
     sizes = {"kind": row, "width": base["width"]}
     if row == "unet":  # its depth counts halvings of the grid, not blocks
-        if family not in _GRIDS:
+        if "grid" not in base:
             raise ConfigError(
-                f"family {family!r} is no grid", f"grids are {', '.join(_GRIDS)}: leave unet out"
+                "a U-Net needs a grid, and the base configuration has none",
+                "leave unet out, or give `model.grid` if all meshes of the family are one",
             )
-        return {**sizes, "grid": _GRIDS[family]}
+        return {**sizes, "grid": base["grid"]}
     sizes["depth"] = base["depth"]
     if row == "inducing":
         sizes |= {name: base[name] for name in _OF_ENCODER if name in base}

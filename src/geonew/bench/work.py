@@ -79,7 +79,7 @@ def run_cell(place: Place, cell: Cell) -> int:
 def configuration(place: Place, cell: Cell) -> tuple[RunConfig, list[str]]:
     """The configuration of a cell, and the settings by which it differs from its base."""
     base = place.config(cell)
-    model = model_of(cell.row, read_yaml(base).get("model", {}), cell.family)
+    model = model_of(cell.row, read_yaml(base).get("model", {}))
     settings = [
         *place.campaign.data_settings(cell),
         f"model={_flow(model)}",

@@ -1,6 +1,7 @@
 """Meshes: the complex, its repair, its labels, its files."""
 
 from geonew.mesh.files import read_fields, read_mesh, write_mesh
+from geonew.mesh.grid import Grid
 from geonew.mesh.labels import (
     BoundaryComponent,
     Box,
@@ -17,6 +18,7 @@ from geonew.mesh.repair import RawMesh, clean
 __all__ = [
     "BoundaryComponent",
     "Box",
+    "Grid",
     "Mesh",
     "MeshQuality",
     "NearCurve",

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from geonew.errors import ConfigError
+from geonew.mesh.grid import Grid
+from geonew.model.convolution import HALVINGS, check_sizes
 from geonew.model.flux.paper import PaperConfig
 from geonew.model.flux.structured import StructuredConfig
 from geonew.model.newton import NewtonConfig
@@ -24,6 +26,8 @@ class ModelConfig:
         exchanges: times the anchors attend to each other in a block.
         partitions: interior partitions per component P.
         contexts: context tokens of the flux.
+        grid: the shape of all meshes, where they are structured: convolutions are the encoder then
+            (:mod:`geonew.model.convolution`), and depth, heads, anchors and exchanges of no use.
         hidden: width of the partition network's hidden layer; half the embedding width by default.
         windows: windows of a domain larger than those of training, per volume of training
             (:mod:`geonew.model.windows`).
@@ -54,6 +58,7 @@ class ModelConfig:
     exchanges: int = 2
     partitions: int = 32
     contexts: int = 4
+    grid: Grid | None = None
     hidden: int | None = None
     windows: int = 1
     boundary: Boundary = "lifted"
@@ -89,6 +94,8 @@ class ModelConfig:
                 f"width {self.width} is not a multiple of {self.heads} heads",
                 "choose a width that the heads divide",
             )
+        if self.grid is not None:
+            check_sizes(self.grid, self.width, HALVINGS)
         if not 0 < self.stabilisation < 1:
             raise ConfigError(f"stabilisation is {self.stabilisation}; it must lie between 0 and 1")
         if self.diffusion < 0:

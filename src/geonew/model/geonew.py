@@ -34,6 +34,7 @@ from geonew.model.balance import Balance, assemble_balance
 from geonew.model.batch import Batch, collate
 from geonew.model.config import ModelConfig
 from geonew.model.convection import convective_term
+from geonew.model.convolution import GridEncoder
 from geonew.model.encoder import AnchorTransformer, ContextPooling, Memory
 from geonew.model.flux.law import Partitions
 from geonew.model.flux.paper import PaperLaw
@@ -127,9 +128,13 @@ class GeoNeW(nn.Module):
         F, G, P, d = problem.n_components, len(problem.groups), config.partitions, config.width
         terms = replace(problem, terms=_used_terms(problem, config))
         self.scaling = TokenScaling(len(columns))
-        self.encoder = AnchorTransformer(
-            len(columns), d, config.depth, config.heads, config.exchanges
-        )
+        self.encoder: AnchorTransformer | GridEncoder
+        if config.grid is None:
+            self.encoder = AnchorTransformer(
+                len(columns), d, config.depth, config.heads, config.exchanges
+            )
+        else:
+            self.encoder = GridEncoder(len(columns), d, config.grid)
         self.pooling = ContextPooling(d, (1, config.contexts, 1))
         self.partition = PartitionNetwork(d, config.hidden or d // 2, F, P, config.boundary)
         self.graph = FluxGraph(P, G)
@@ -165,7 +170,11 @@ class GeoNeW(nn.Module):
 
     def reduce(self, encoding: Encoding, batch: Batch) -> ReducedSpace:
         """Embeddings -> reduced space."""
-        return self.partition(encoding.nodes, encoding.context, batch, _windows(encoding, batch))
+        state = None
+        if self.source is not None and self.source.relaxed:
+            state = self.source.state(encoding.nodes, encoding.source_context, batch)
+        windows = _windows(encoding, batch)
+        return self.partition(encoding.nodes, encoding.context, batch, windows, state)
 
     def balance(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Balance:
         """Reduced space -> balance law."""
@@ -323,13 +332,16 @@ class GeoNeW(nn.Module):
         All samples get the windows that the largest needs.
         """
         check_columns(samples, self.columns)
-        weight = self.scaling.mean
+        weight, grid = self.scaling.mean, self.config.grid
+        if grid is not None:
+            for sample in samples:
+                grid.check(sample.mesh)
         batch = collate(
             samples,
-            self.config.depth,
-            self.config.anchors,
+            self.config.depth if grid is None else 1,
+            self.config.anchors if grid is None else 1,
             dtype=weight.dtype,
-            draw=draw,
+            draw=draw if grid is None else None,
             matrices=self.backbone.matrices,
             windows=max(self.windows(s) for s in samples),
         )

@@ -5,7 +5,8 @@ r"""A learned source, on the nodes.
 the second where no symmetric term is known: a source alone would have to be the derivative of what
 is wanted, and what is no conserved quantity (a Mach number) relaxes to a learned state, E + s with
 E the extension of the data, at a learned rate rho > 0. All are linear in the embedding and start at
-f = s = 0, rho = 1.
+f = s = 0, rho = 1. The lift of such a component ends at the state (:mod:`geonew.model.space`): what
+the partitions add is what diffusion takes from it.
 
 Identity kept: the rate is positive and its term symmetric, so the certificate's margin only grows;
 on components with a gauge the source has no net load.
@@ -47,8 +48,8 @@ class LearnedSource(nn.Module):
     def forward(
         self, nodes: Float[Tensor, "B N d"], context: Float[Tensor, "B _ d"], batch: Batch
     ) -> NodalSource:
-        """The source of each sample; the mean context token enters every node."""
-        raw = (self.head(nodes) + self.head(context.mean(1, keepdim=True))).double()
+        """The source of each sample."""
+        raw = self._raw(nodes, context)
         given, sizes = raw[..., : self.components].unbind(-1), raw[..., self.components :]
         positive = torch.exp(LIMIT * torch.tanh(sizes / LIMIT))
         density, rate = [], []
@@ -65,3 +66,15 @@ class LearnedSource(nn.Module):
         return NodalSource(
             torch.stack(density, dim=-1), torch.stack(rate, dim=-1) if self.relaxed else None
         )
+
+    def state(
+        self, nodes: Float[Tensor, "B N d"], context: Float[Tensor, "B _ d"], batch: Batch
+    ) -> Float[Tensor, "B N F"]:
+        """What each component relaxes to; zero for those that do not."""
+        chosen = torch.zeros(self.components, dtype=torch.float64, device=nodes.device)
+        chosen[list(self.relaxed)] = 1.0
+        return chosen * (self._raw(nodes, context)[..., : self.components] + batch.extension)
+
+    def _raw(self, nodes: Tensor, context: Tensor) -> Float[Tensor, "B N _"]:
+        """What the head says; the mean context token enters every node."""
+        return (self.head(nodes) + self.head(context.mean(1, keepdim=True))).double()

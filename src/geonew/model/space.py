@@ -7,7 +7,8 @@ Per component, with interior logits S_i(x) and a cut-off logit b(x), both from t
     \psi_g = c\, h_g, \qquad u_h = c\,E + \sum_i u_i \psi_i,
 
 d the distance to the component's Dirichlet part, l the size of the domain, h_g the harmonic
-extension of group g's indicator, E that of the data.
+extension of group g's indicator, E that of the data. Where a component relaxes to a learned
+state E + s (:mod:`geonew.model.source`), the lift ends there: it is :math:`E + (1 - c)\,s`.
 
 Identities kept: all rows are non-negative and sum to 1; interior rows vanish on the Dirichlet part,
 where c = 1, so boundary values are exact for data of any sign; constants are reproduced.
@@ -38,7 +39,7 @@ class ReducedSpace:
     """The basis on the nodes, in float64.
 
     Args:
-        trial: interior rows psi_1 .. psi_P and, last, the lift c E.
+        trial: interior rows psi_1 .. psi_P and, last, the lift: c E, or E + (1 - c) s.
         cutoff: c.
         indicators: h_g.
         windows: number of windows, which the interior rows follow one by one.
@@ -62,7 +63,7 @@ class ReducedSpace:
 
     @property
     def lift(self) -> Float[Tensor, "B N F"]:
-        """The lift c E."""
+        """The lift."""
         return self.trial[..., -1]
 
     @cached_property
@@ -153,6 +154,7 @@ class PartitionNetwork(nn.Module):
         context: Float[Tensor, "B c d"],
         batch: Batch,
         windows: Float[Tensor, "B N K"] | None = None,
+        state: Float[Tensor, "B N F"] | None = None,
     ) -> ReducedSpace:
         """The reduced space of each sample.
 
@@ -161,6 +163,7 @@ class PartitionNetwork(nn.Module):
             context: context tokens; their mean enters every node.
             batch: distances, indicators and data extensions.
             windows: what every function is multiplied by; none for a single window.
+            state: E + s, where the lift ends; none for zero.
 
         """
         inside = self.hidden(z) + self.context(context.mean(1, keepdim=True))
@@ -174,6 +177,9 @@ class PartitionNetwork(nn.Module):
         if windows is not None:
             inside = trial[..., None, :-1] * windows[:, :, None, :, None]  # (B, N, F, K, P)
             trial = torch.cat([inside.flatten(3), trial[..., -1:]], dim=-1)
+        if state is not None:
+            lift = torch.addcmul(trial[..., -1], 1 - cutoff, state)
+            trial = torch.cat([trial[..., :-1], lift[..., None]], dim=-1)
         count = 1 if windows is None else windows.shape[-1]
         return ReducedSpace(trial, cutoff, batch.indicators, count)
 

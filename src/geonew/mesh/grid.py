@@ -22,7 +22,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from geonew.errors import ConfigError, MeshError
-from geonew.mesh import Mesh
+from geonew.mesh.mesh import Mesh
 
 # Meshes that were found to be these grids: a training run asks about the same ones many times.
 _ACCEPTED: WeakKeyDictionary[Mesh, set[Grid]] = WeakKeyDictionary()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from geonew.baselines.grid import Grid
 from geonew.data.euler.airfoil import Airfoil
 from geonew.data.euler.grid import c_grid as around_airfoil
 from geonew.data.families.pipe import grid_mesh
 from geonew.errors import ConfigError, MeshError
 from geonew.mesh import Mesh
+from geonew.mesh.grid import Grid
 from structured import everywhere
 from zoo import ZOO, build, grid
 
