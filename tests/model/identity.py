@@ -26,7 +26,12 @@ class IdentitySpace(nn.Module):
     """psi_n = the hat function of node n where it is free, zero where it is prescribed."""
 
     def forward(
-        self, z: Tensor, context: Tensor, batch: Batch, windows: Tensor | None = None
+        self,
+        z: Tensor,
+        context: Tensor,
+        batch: Batch,
+        windows: Tensor | None = None,
+        state: Tensor | None = None,
     ) -> ReducedSpace:
         free = (~batch.fixed).to(torch.float64)  # (B, N, F)
         hats = torch.diag_embed(free.transpose(1, 2)).transpose(1, 2)  # (B, N, F, N)
