@@ -131,8 +131,6 @@ class Backbone(nn.Module):
         levels = [f.level for f in problem.component_fields]
         self.gauged = tuple(f for f in range(F) if levels[f] == "gauge")
         self.reacting = tuple(f for f in range(F) if levels[f] == "reaction")
-        # Where no symmetric term is known a learned source comes with a reaction.
-        self.relaxed = tuple(f for f in range(F) if f not in {*held, *self.gauged})
         self.constitutive = None
         if learned:
             directed = any(field.rank == "vector" for field in problem.fields)
@@ -249,10 +247,9 @@ class Backbone(nn.Module):
             add_symmetric(f, self.diffusion * products(STIFFNESS, f, f))
         for f, r in zip(self.reacting, self._reaction_rates(), strict=True):
             add_symmetric(f, r * products(MASS, f, f))
-        rate = None if source is None else source.rate
-        if rate is not None:
+        if source is not None:
             for f, own in enumerate(space.components):
-                add_symmetric(f, own.mT @ (rate[..., f, None] * own))
+                add_symmetric(f, own.mT @ (source.rate[..., f, None] * own))
         gauge_size = []
         for f in self.gauged:
             masses = (batch.mass[:, None] @ space.components[f])[:, 0, :P]

@@ -40,8 +40,8 @@ class ModelConfig:
             and space add to their stiffness (:mod:`geonew.model.backbone`).
         constitutive: where nothing is known, learn a linear constitutive law, one for all
             geometries, beside the flux law (the paper's law does without).
-        learned_source: a source from the embeddings; where nothing is known, a relaxation to a
-            learned state (:mod:`geonew.model.source`).
+        learned_source: relaxation to a learned state, which known terms correct as far as they
+            are trusted (:mod:`geonew.model.source`).
         diffusion: epsilon, on components without a symmetric known term.
         stabilisation: theta of equal-order pressure at the start. Linear elements want 1/12 with
             their own size for H; learned functions resolve far more than |Omega|/P lets expect,

@@ -63,12 +63,12 @@ class NodalSource:
 
     Args:
         density: what is added, and rate times state.
-        rate: of relaxation, not negative; none where nothing relaxes.
+        rate: of relaxation, not negative.
 
     """
 
     density: Float[Tensor, "B N F"]
-    rate: Float[Tensor, "B N F"] | None
+    rate: Float[Tensor, "B N F"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,7 +154,7 @@ class GeoNeW(nn.Module):
             self.law = PaperLaw(d, config.contexts, F, self.graph, config.paper, config.diffusion)
         self.source = None
         if config.learned_source:
-            self.source = LearnedSource(d, F, self.backbone.relaxed, self.backbone.gauged)
+            self.source = LearnedSource(d, F, self.backbone.gauged)
         self.register_buffer("largest", torch.tensor(torch.inf))  # volume of a training sample
         self._graphs: dict[int, FluxGraph] = {}
 
@@ -171,7 +171,7 @@ class GeoNeW(nn.Module):
     def reduce(self, encoding: Encoding, batch: Batch) -> ReducedSpace:
         """Embeddings -> reduced space."""
         state = None
-        if self.source is not None and self.source.relaxed:
+        if self.source is not None:
             state = self.source.state(encoding.nodes, encoding.source_context, batch)
         windows = _windows(encoding, batch)
         return self.partition(encoding.nodes, encoding.context, batch, windows, state)

@@ -1,12 +1,13 @@
-r"""A learned source, on the nodes.
+r"""A learned source, on the nodes: relaxation to a learned state.
 
-.. math:: R_f(u) \mathrel{-}= f \qquad\text{or}\qquad R_f(u) \mathrel{+}= \varrho\,(u_f - E_f - s),
+.. math:: R_f(u) \mathrel{+}= \varrho\,(u_f - E_f - s) \qquad\text{or}\qquad R_f(u) \mathrel{-}= f,
 
-the second where no symmetric term is known: a source alone would have to be the derivative of what
-is wanted, and what is no conserved quantity (a Mach number) relaxes to a learned state, E + s with
-E the extension of the data, at a learned rate rho > 0. All are linear in the embedding and start at
-f = s = 0, rho = 1. The lift of such a component ends at the state (:mod:`geonew.model.space`): what
-the partitions add is what diffusion takes from it.
+the second for components with a gauge. E is the extension of the data; the rate rho > 0 says how
+far the state E + s is trusted against everything else in the balance: known terms, where there are
+some, correct the state as far as they are trusted. What is no conserved quantity (a Mach number) is
+the divergence of nothing and has this alone. All are linear in the embedding and start at
+f = s = 0, rho = 1. The lift ends at the state (:mod:`geonew.model.space`), so what the partitions
+add is the correction.
 
 Identity kept: the rate is positive and its term symmetric, so the certificate's margin only grows;
 on components with a gauge the source has no net load.
@@ -31,49 +32,40 @@ class LearnedSource(nn.Module):
     Args:
         width: embedding width d.
         components: number of components F.
-        relaxed: components that relax to a state.
-        gauged: components with a gauge.
+        gauged: components with a gauge; all others relax.
 
     """
 
-    def __init__(
-        self, width: int, components: int, relaxed: tuple[int, ...], gauged: tuple[int, ...]
-    ) -> None:
+    relaxed: Float[Tensor, "F"]
+
+    def __init__(self, width: int, components: int, gauged: tuple[int, ...]) -> None:
         super().__init__()
-        self.components, self.relaxed, self.gauged = components, relaxed, gauged
-        self.head = nn.Linear(width, components + len(relaxed))
+        self.components, self.gauged = components, gauged
+        self.head = nn.Linear(width, 2 * components)  # states or sources, rates
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
+        relaxed = torch.tensor([f not in gauged for f in range(components)], dtype=torch.float64)
+        self.register_buffer("relaxed", relaxed, persistent=False)
 
     def forward(
         self, nodes: Float[Tensor, "B N d"], context: Float[Tensor, "B _ d"], batch: Batch
     ) -> NodalSource:
         """The source of each sample."""
-        raw = self._raw(nodes, context)
-        given, sizes = raw[..., : self.components].unbind(-1), raw[..., self.components :]
-        positive = torch.exp(LIMIT * torch.tanh(sizes / LIMIT))
-        density, rate = [], []
-        for f, own in enumerate(given):
-            speed = torch.zeros_like(own)
-            if f in self.relaxed:
-                speed = positive[..., self.relaxed.index(f)]
-                own = speed * (own + batch.extension[..., f])
-            own = batch.mass * own
-            if f in self.gauged:
-                own = own - batch.mass * (own.sum(1) / batch.volume)[:, None]
-            density.append(own)
-            rate.append(batch.mass * speed)
-        return NodalSource(
-            torch.stack(density, dim=-1), torch.stack(rate, dim=-1) if self.relaxed else None
-        )
+        given, sizes = self._raw(nodes, context).chunk(2, dim=-1)
+        rate = self.relaxed * torch.exp(LIMIT * torch.tanh(sizes / LIMIT))
+        density = torch.where(self.relaxed > 0, rate * (given + batch.extension), given)
+        density, mass = batch.mass[..., None] * density, batch.mass[..., None]
+        if self.gauged:
+            mean = density.sum(1, keepdim=True) / batch.volume[:, None, None]
+            density = density - (1 - self.relaxed) * mass * mean
+        return NodalSource(density, mass * rate)
 
     def state(
         self, nodes: Float[Tensor, "B N d"], context: Float[Tensor, "B _ d"], batch: Batch
     ) -> Float[Tensor, "B N F"]:
-        """What each component relaxes to; zero for those that do not."""
-        chosen = torch.zeros(self.components, dtype=torch.float64, device=nodes.device)
-        chosen[list(self.relaxed)] = 1.0
-        return chosen * (self._raw(nodes, context)[..., : self.components] + batch.extension)
+        """The state E + s that each component relaxes to; zero for those with a gauge."""
+        given, _ = self._raw(nodes, context).chunk(2, dim=-1)
+        return self.relaxed * (given + batch.extension)
 
     def _raw(self, nodes: Tensor, context: Tensor) -> Float[Tensor, "B N _"]:
         """What the head says; the mean context token enters every node."""
