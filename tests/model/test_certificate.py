@@ -94,6 +94,16 @@ def test_margin_is_a_lower_bound(name: str, known: bool) -> None:
     assert uncertified == 0
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["known", "learned"])
+@pytest.mark.parametrize("name", CASES)
+def test_margin_is_a_lower_bound_with_a_learned_state(name: str, known: bool) -> None:
+    changes = {"known": known, "learned_source": True}
+    worst, smallest, uncertified = worst_of([prepared(name)], range(12), **changes)
+    assert worst <= ROUND_OFF
+    assert smallest > 0
+    assert uncertified == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False], ids=["known", "learned"])
 @pytest.mark.parametrize("name", CASES)
