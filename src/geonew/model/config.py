@@ -27,7 +27,8 @@ class ModelConfig:
         partitions: interior partitions per component P.
         contexts: context tokens of the flux.
         grid: the shape of all meshes, where they are structured: convolutions are the encoder then
-            (:mod:`geonew.model.convolution`), and depth, heads, anchors and exchanges of no use.
+            (:mod:`geonew.model.convolution`), a quarter of the width is their channels, and depth,
+            heads, anchors and exchanges are of no use.
         hidden: width of the partition network's hidden layer; half the embedding width by default.
         windows: windows of a domain larger than those of training, per volume of training
             (:mod:`geonew.model.windows`).

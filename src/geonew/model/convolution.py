@@ -33,7 +33,7 @@ from geonew.errors import ConfigError, InputError, MeshError
 from geonew.mesh.grid import Grid
 from geonew.model.encoder import Memory
 
-# Embedding width over channels of the finest level.
+# Width of a model over channels of the finest level.
 WIDTH_PER_CHANNEL = 4
 # Groups of the group norm.
 GROUPS = 4
@@ -131,17 +131,14 @@ class GridEncoder(nn.Module):
 
     Args:
         tokens: number of token columns C.
-        width: embedding width d.
+        channels: of the finest level, and width d of the embeddings.
         grid: shape of all meshes.
 
     """
 
-    def __init__(self, tokens: int, width: int, grid: Grid) -> None:
+    def __init__(self, tokens: int, channels: int, grid: Grid) -> None:
         super().__init__()
-        channels = width // WIDTH_PER_CHANNEL
         self.convolutions = Convolutions(tokens, channels, HALVINGS, grid)
-        self.widen = nn.Linear(channels, width)
-        self.norm = nn.LayerNorm(width)
 
     def forward(
         self,
@@ -150,7 +147,7 @@ class GridEncoder(nn.Module):
         allowed: Bool[Tensor, "B 1 1 M"] | None = None,
     ) -> tuple[Float[Tensor, "B N d"], Memory]:
         """Embeddings of all nodes; anchors are not used, and nothing is remembered."""
-        return self.norm(self.widen(self.convolutions(tokens))), []
+        return self.convolutions(tokens), []
 
     def evaluate(
         self,

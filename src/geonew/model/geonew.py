@@ -34,7 +34,7 @@ from geonew.model.balance import Balance, assemble_balance
 from geonew.model.batch import Batch, collate
 from geonew.model.config import ModelConfig
 from geonew.model.convection import convective_term
-from geonew.model.convolution import GridEncoder
+from geonew.model.convolution import WIDTH_PER_CHANNEL, GridEncoder
 from geonew.model.encoder import AnchorTransformer, ContextPooling, Memory
 from geonew.model.flux.law import Partitions
 from geonew.model.flux.paper import PaperLaw
@@ -125,15 +125,17 @@ class GeoNeW(nn.Module):
         super().__init__()
         config = ModelConfig() if config is None else config
         self.problem, self.spec, self.columns, self.config = problem, spec, tuple(columns), config
-        F, G, P, d = problem.n_components, len(problem.groups), config.partitions, config.width
+        F, G, P = problem.n_components, len(problem.groups), config.partitions
         terms = replace(problem, terms=_used_terms(problem, config))
         self.scaling = TokenScaling(len(columns))
         self.encoder: AnchorTransformer | GridEncoder
         if config.grid is None:
+            d = config.width
             self.encoder = AnchorTransformer(
                 len(columns), d, config.depth, config.heads, config.exchanges
             )
         else:
+            d = config.width // WIDTH_PER_CHANNEL
             self.encoder = GridEncoder(len(columns), d, config.grid)
         self.pooling = ContextPooling(d, (1, config.contexts, 1))
         self.partition = PartitionNetwork(d, config.hidden or d // 2, F, P, config.boundary)
