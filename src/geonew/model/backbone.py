@@ -4,7 +4,7 @@ r"""The linear backbone: known terms or learned constants, projected on the redu
           + \varepsilon \int \nabla\psi_i\cdot\nabla u_h + r \int \psi_i u_h
           + \sigma\, m_i\, m^\top u - \mathrm{load}_i
 
-with u_h = c E + sum u_i psi_i, so that the lift contributes the constant a. Where nothing is
+with u_h = lift + sum u_i psi_i, so that the lift contributes the constant a. Where nothing is
 known, a learned constitutive law (:mod:`geonew.model.constitutive`) takes the place of the terms.
 Epsilon acts on components without a symmetric term, r > 0 (learned) on ``reaction`` fields, and the
 rank-one term on ``gauge`` fields, m the partition masses: balances sum to zero there, so it

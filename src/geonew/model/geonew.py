@@ -3,7 +3,7 @@ r"""The Geo-NeW model: a data-driven finite element method on any geometry.
     batch --encoder--> embeddings --partitions--> reduced space --known terms, flux law--> balance
           --Newton--> coefficients --reconstruction--> fields
 
-    u_h = c E + sum_i u_i psi_i   with   G(u) = 0,
+    u_h = lift + sum_i u_i psi_i   with   G(u) = 0,
 
 differentiable from end to end by one Newton step (:mod:`geonew.model.implicit`). The model reads a
 :class:`~geonew.problem.Problem` and never names an equation. Encoder in the model's own precision;

@@ -53,8 +53,8 @@ class LearnedSource(nn.Module):
         """The source of each sample."""
         given, sizes = self._raw(nodes, context).chunk(2, dim=-1)
         rate = self.relaxed * torch.exp(LIMIT * torch.tanh(sizes / LIMIT))
-        density = torch.where(self.relaxed > 0, rate * (given + batch.extension), given)
-        density, mass = batch.mass[..., None] * density, batch.mass[..., None]
+        mass = batch.mass[..., None]
+        density = mass * torch.where(self.relaxed > 0, rate * (given + batch.extension), given)
         if self.gauged:
             mean = density.sum(1, keepdim=True) / batch.volume[:, None, None]
             density = density - (1 - self.relaxed) * mass * mean
