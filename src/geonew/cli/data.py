@@ -290,7 +290,6 @@ def _verify(arguments: argparse.Namespace) -> int:
         print(f"sample {index}: {what.removeprefix(f'{arguments.file}: ')}")
     if found.fingerprint:
         print(f"content {found.fingerprint.content}")
-        print(f"cases   {found.fingerprint.cases}")
     if found.verdict == "unknown":
         print(f"no hash is known for {found.key or 'this file'}")
     else:

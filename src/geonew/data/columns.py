@@ -146,11 +146,6 @@ def content_digest(columns: Columns) -> bytes:
     return state.digest()
 
 
-def case_digest(columns: Columns) -> bytes:
-    """SHA-256 over what was drawn, before any mesh: the same on every machine."""
-    return hashlib.sha256(to_json(read_meta(columns[META])["case"])).digest()
-
-
 def to_json(data: object) -> bytes:
     """Canonical JSON: sorted keys, no spaces, floats to the last bit, all of them finite."""
     try:
