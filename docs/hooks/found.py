@@ -1,5 +1,6 @@
 """Fill pages with what lies in the repository: measured figures, and cards of shipped models.
 
+    <!-- campaign -->    -->  the tables of `geonew report results/cpu`
     <!-- benchmarks -->  -->  one table for each results/benchmarks/NAME.json
     <!-- cards -->       -->  the cards of geonew.weights, one after another
 
@@ -15,8 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from geonew import weights
+from geonew.bench.campaign import CONFIGS, campaign
+from geonew.bench.place import Place
+from geonew.report.report import make_report
+from geonew.report.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
+CAMPAIGN = "<!-- campaign -->"
 BENCHMARKS = "<!-- benchmarks -->"
 CARDS = "<!-- cards -->"
 LARGE = 1000  # from here on whole numbers, instead of powers of ten
@@ -64,6 +70,21 @@ def benchmarks() -> str:
     return "\n\n".join(benchmark(file) for file in files)
 
 
+def comparison() -> str:
+    """The tables of results/cpu, and which cells of the campaign are not there."""
+    place = Place(campaign(CONFIGS), ROOT / "results" / CONFIGS, ROOT / "configs" / CONFIGS)
+    report = make_report(place, draw=False)
+    lines = report.lead()
+    for section in report.sections():
+        tables = [item.markdown() for item in section.items if isinstance(item, Table)]
+        lines += [f"### {section.title}"] if tables else []
+        lines += [re.sub("^###", "####", table) for table in tables]
+    for title, names in report.missing():
+        if title != "figures":
+            lines.append(f"Not run yet: {title}: {', '.join(names)}.")
+    return "\n\n".join(lines)
+
+
 def cards() -> str:
     """All cards, their headings one level lower."""
     found = [
@@ -74,6 +95,8 @@ def cards() -> str:
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """MkDocs's hook: the marks of a page, filled."""
+    if CAMPAIGN in markdown:
+        markdown = markdown.replace(CAMPAIGN, comparison())
     if BENCHMARKS in markdown:
         markdown = markdown.replace(BENCHMARKS, benchmarks())
     if CARDS in markdown:
