@@ -69,6 +69,7 @@ def test_a_result_is_complete(place):
     assert found["validation"]["combined"] > 0
     assert len(found["data_hash"]["train"]) == 64
     assert "torch" in found["versions"]
+    assert ", " in found["processor"]
     assert result(place, "main/poly-poisson/inducing")["certificate"]["id"] is None
     assert found["architecture"]["partitions"] == 6
     assert found["train_samples"] == 4

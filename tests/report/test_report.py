@@ -226,6 +226,17 @@ def test_captions_say_data_budget_seed_and_command(numbers):
     assert "rescaled" in numbers["figures"]["fields-ood"]["caption"].lower()
 
 
+def test_cells_of_unlike_processors_are_said_to_be(written):
+    place, *_ = written
+    results = read_results(place)
+    names = [f"main/{HARD}/known+learned", f"main/{HARD}/inducing"]
+    assert len({results[name]["processor"] for name in names}) == 1
+    assert "processor:" not in results.provenance(names)
+    other = {**results[names[0]], "processor": "another one"}
+    mixed = type(results)(place, {**results.found, names[0]: other})
+    assert "not all on one kind of processor: steps per minute differ" in mixed.provenance(names)
+
+
 def test_no_folder_of_this_machine_is_told(written):
     place, _, folder = written
     for name in ("report.html", "report.md", "report.json"):

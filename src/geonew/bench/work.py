@@ -11,8 +11,11 @@ training loop, batches and their collation included, features and validation lef
 
 from __future__ import annotations
 
+import platform
+import re
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,6 +152,7 @@ def _train(place: Place, cell: Cell) -> int:
         "history": history(events),
         **_tested(folder / BEST, cell),
         "data_hash": {"train": about.data_hash},
+        "processor": processor(),
         "versions": current_versions(),
         "command": train_command(place, cell, settings),
         "evaluate": evaluate_command(place, cell, cell.tests),
@@ -213,6 +217,15 @@ def reference_seconds(tested: TestSet) -> float | None:
     """Median time in which our own solvers made a sample; none for imported data."""
     seconds = [r.info["seconds"] for r in tested.records if r.info.get("seconds", 0) > 0]
     return float(np.median(seconds)) if seconds else None
+
+
+def processor() -> str:
+    """What a minute of processor time is worth: the processor's name, and what torch uses of it."""
+    name = platform.processor()
+    with suppress(OSError):  # where Linux says more
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+        name = found[1] if found else name
+    return f"{name or platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _samples(events: list[dict[str, Any]]) -> int:

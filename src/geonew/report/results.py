@@ -115,6 +115,7 @@ class Results:
         minutes = sorted({float(d["cpu_minutes"]) for d in there if "cpu_minutes" in d})
         seeds = sorted({int(d["seed"]) for d in there if "seed" in d})
         counts = sorted({int(d["samples"][test]) for d in there if test in d.get("samples", {})})
+        processors = {d.get("processor", "") for d in there if "steps" in d}
         groups = dict.fromkeys(name.split("/", 1)[0] for name in names if name in self.found)
         budget = " or ".join(_duration(m) for m in minutes)
         parts = [
@@ -122,6 +123,9 @@ class Results:
             f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}" if seeds else "",
             f"{', '.join(map(str, counts))} test sample{'s' if counts != [1] else ''}"
             if counts
+            else "",
+            "not all on one kind of processor: steps per minute differ"
+            if len(processors) > 1
             else "",
         ]
         only = " ".join(f"--only {group}/" for group in groups)
