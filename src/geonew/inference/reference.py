@@ -21,7 +21,6 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from geonew.errors import SolverError
-from geonew.fem.derived import known_formula
 from geonew.fem.interpolate import interpolate
 from geonew.fem.reference import (
     Material,
@@ -31,6 +30,7 @@ from geonew.fem.reference import (
     solve_stokes,
 )
 from geonew.mesh import Mesh
+from geonew.model.prediction import named_fields
 from geonew.problem import BoundaryData, Problem, Term
 from geonew.problem.values import Value, evaluate
 
@@ -60,15 +60,7 @@ class ReferenceSolution:
     @cached_property
     def fields(self) -> dict[str, Float[ndarray, "N *d"]]:
         """Fields by name, derived ones last, as a prediction has them."""
-        result: dict[str, ndarray] = {}
-        for f in self.problem.fields:
-            values = self.components[:, self.problem.columns(f.name)]
-            result[f.name] = values if f.rank == "vector" else values[:, 0]
-        for derived in self.problem.derived:
-            inputs = [self.components[:, self.problem.columns(n)] for n in derived.inputs]
-            formula = known_formula(derived.formula)
-            result[derived.name] = formula.evaluate(self.mesh, inputs, derived.constants)
-        return result
+        return named_fields(self.problem, self.mesh, self.components)
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,15 +62,7 @@ class Prediction:
     @cached_property
     def fields(self) -> dict[str, Float[ndarray, "N *d"]]:
         """Fields by name: (N,) for scalars, (N, d) for vectors; derived fields last."""
-        result: dict[str, ndarray] = {}
-        for f in self.problem.fields:
-            values = self.components[:, self.problem.columns(f.name)]
-            result[f.name] = values if f.rank == "vector" else values[:, 0]
-        for derived in self.problem.derived:
-            inputs = [self.components[:, self.problem.columns(n)] for n in derived.inputs]
-            formula = known_formula(derived.formula)
-            result[derived.name] = formula.evaluate(self.mesh, inputs, derived.constants)
-        return result
+        return named_fields(self.problem, self.mesh, self.components)
 
     def __getitem__(self, name: str) -> Float[ndarray, "N *d"]:
         if name in self.fields:
@@ -156,6 +148,21 @@ class Prediction:
     def certificate_json(self) -> str:
         """The certificate as JSON."""
         return json.dumps(self.certificate.to_dict(), indent=2)
+
+
+def named_fields(
+    problem: Problem, mesh: Mesh, components: Float[ndarray, "N F"]
+) -> dict[str, Float[ndarray, "N *d"]]:
+    """Fields by name: (N,) for scalars, (N, d) for vectors; derived fields last."""
+    result: dict[str, ndarray] = {}
+    for f in problem.fields:
+        values = components[:, problem.columns(f.name)]
+        result[f.name] = values if f.rank == "vector" else values[:, 0]
+    for derived in problem.derived:
+        inputs = [components[:, problem.columns(name)] for name in derived.inputs]
+        formula = known_formula(derived.formula)
+        result[derived.name] = formula.evaluate(mesh, inputs, derived.constants)
+    return result
 
 
 def assemble_predictions(output: Output, batch: Batch) -> list[Prediction]:
