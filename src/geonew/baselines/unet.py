@@ -32,11 +32,13 @@ class UNetConfig(BaselineConfig):
 
     Args:
         grid: the shape of the meshes it takes; the pipe's by default.
+        places: read deviations from the training data at each place, as Geo-NeW's encoder does.
 
     """
 
     depth: int = HALVINGS
     grid: Grid = field(default_factory=lambda: Grid(65, 33))
+    places: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,7 +60,8 @@ class UNet(Baseline):
     ) -> None:
         super().__init__(problem, spec, columns, config)
         c = self.config.width // WIDTH_PER_CHANNEL
-        self.convolutions = Convolutions(self.input_width, c, self.config.depth, self.config.grid)
+        depth, grid, places = self.config.depth, self.config.grid, self.config.places
+        self.convolutions = Convolutions(self.input_width, c, depth, grid, places)
         self.head = nn.Linear(c, problem.n_components)
 
     def collate(
@@ -68,6 +71,11 @@ class UNet(Baseline):
         for sample in samples:
             self.config.grid.check(sample.mesh)
         return super().collate(samples, draw)
+
+    def normalise_tokens(self, samples: Sequence[Sample]) -> None:
+        """Scales from training samples, and what its inputs are at each place."""
+        super().normalise_tokens(samples)
+        self.convolutions.fit(self.inputs(self.collate([sample]))[0] for sample in samples)
 
     def approximate(self, x: Float[Tensor, "B N I"], batch: Batch) -> Float[Tensor, "B N F"]:
         """Embed and read off."""

@@ -20,6 +20,7 @@ ROWS = (*OURS, *BASELINES, *STRUCTURED)
 LEADING = ("known+learned", "learned", "inducing", "transolver", "linear")
 # Settings of Geo-NeW that its encoder alone, with a linear head, has as well.
 _OF_ENCODER = ("heads", "anchors", "exchanges")
+_OF_CONVOLUTIONS = ("grid", "places")
 
 
 def model_of(row: str, base: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def model_of(row: str, base: Mapping[str, Any]) -> dict[str, Any]:
                 "a U-Net needs a grid, and the base configuration has none",
                 "leave unet out, or give `model.grid` if all meshes of the family are one",
             )
-        return {**sizes, "grid": base["grid"]}
+        return sizes | {name: base[name] for name in _OF_CONVOLUTIONS if name in base}
     sizes["depth"] = base["depth"]
     if row == "inducing":
         sizes |= {name: base[name] for name in _OF_ENCODER if name in base}

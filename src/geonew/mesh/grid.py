@@ -67,6 +67,14 @@ class Grid:
         """Number of nodes."""
         return self.rows * self.cols - self.cut
 
+    @property
+    def mirrored(self) -> Int[ndarray, "N"]:
+        """For each node the one at its place when the rows run the other way."""
+        numbers = self.numbers
+        image = np.empty(self.n_nodes, dtype=numbers.dtype)
+        image[numbers] = numbers[::-1]
+        return image
+
     def check(self, mesh: Mesh) -> None:
         """Refuse a mesh that is not this grid, numbered as it is."""
         if self in _ACCEPTED.get(mesh, ()):

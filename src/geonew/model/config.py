@@ -11,6 +11,7 @@ from geonew.model.convolution import HALVINGS, check_sizes
 from geonew.model.flux.paper import PaperConfig
 from geonew.model.flux.structured import StructuredConfig
 from geonew.model.newton import NewtonConfig
+from geonew.model.source import MOST_TRUST
 from geonew.model.space import Boundary
 
 
@@ -29,6 +30,10 @@ class ModelConfig:
         grid: the shape of all meshes, where they are structured: convolutions are the encoder then
             (:mod:`geonew.model.convolution`), a quarter of the width is their channels, and depth,
             heads, anchors and exchanges are of no use.
+        places: with a grid, read deviations from the training data at each place
+            (:mod:`geonew.model.convolution`): for bodies that are much alike.
+        mirror: with a grid, see mirror images alike (:mod:`geonew.model.mirror`): where reversing
+            its rows is a reflection in the frame's first axis, and fields are scalars.
         hidden: width of the partition network's hidden layer; half the embedding width by default.
         windows: windows of a domain larger than those of training, per volume of training
             (:mod:`geonew.model.windows`).
@@ -43,6 +48,8 @@ class ModelConfig:
             geometries, beside the flux law (the paper's law does without).
         learned_source: relaxation to a learned state, which known terms correct as far as they
             are trusted (:mod:`geonew.model.source`).
+        trust: rate of that relaxation at the start: the larger, the less the rest of the balance
+            moves the learned state.
         diffusion: epsilon, on components without a symmetric known term.
         stabilisation: theta of equal-order pressure at the start. Linear elements want 1/12 with
             their own size for H; learned functions resolve far more than |Omega|/P lets expect,
@@ -60,6 +67,8 @@ class ModelConfig:
     partitions: int = 32
     contexts: int = 4
     grid: Grid | None = None
+    places: bool = False
+    mirror: bool = False
     hidden: int | None = None
     windows: int = 1
     boundary: Boundary = "lifted"
@@ -69,6 +78,7 @@ class ModelConfig:
     tuned: bool = False
     constitutive: bool = True
     learned_source: bool = False
+    trust: float = 1.0
     diffusion: float = 1.0
     stabilisation: float = 1e-3
     structured: StructuredConfig = field(default_factory=StructuredConfig)
@@ -97,8 +107,18 @@ class ModelConfig:
             )
         if self.grid is not None:
             check_sizes(self.grid, self.width, HALVINGS)
+        elif self.places or self.mirror:
+            raise ConfigError(
+                "`places` and `mirror` are for models on a grid", "give `grid`, or leave them out"
+            )
         if not 0 < self.stabilisation < 1:
             raise ConfigError(f"stabilisation is {self.stabilisation}; it must lie between 0 and 1")
+        if not 1 / MOST_TRUST < self.trust < MOST_TRUST:
+            raise ConfigError(
+                f"trust is {self.trust}; it must lie between {1 / MOST_TRUST:.2g} and "
+                f"{MOST_TRUST:.3g}",
+                "1 is a good start; 100 keeps a prediction close to its learned state",
+            )
         if self.diffusion < 0:
             raise ConfigError(f"diffusion is {self.diffusion}; it must not be negative")
         for name, choices in (

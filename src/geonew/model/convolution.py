@@ -13,6 +13,14 @@ Where all meshes are one grid (:mod:`geonew.mesh.grid`), neighbours in the array
 the domain, and this sees more for its cost than anchors do, above all near small bodies. It knows
 no other mesh: neither an unstructured one nor a finer grid of the same geometry.
 
+Where a grid is wrapped around bodies that are much alike (``places``), what an input says is not
+its value, which is the place's own, but how it differs from that of other bodies at the same place:
+by a hundredth of its spread over the grid, around airfoils. Convolutions then read
+
+    (x - m) / s    with m and s mean and spread of the training data at each place,
+
+and m beside it, convolved once for all samples.
+
 Identities kept: on the way back every level has its own shape again; statistics are taken per
 sample, so that batch mates do not matter.
 
@@ -21,6 +29,7 @@ Ronneberger, Fischer, Brox, "U-Net", MICCAI 2015, figure 1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NoReturn
 
@@ -39,6 +48,8 @@ WIDTH_PER_CHANNEL = 4
 GROUPS = 4
 # Times an encoder's grid is halved.
 HALVINGS = 3
+# Spread at a place below which an input says nothing there, over its spread on the whole grid.
+LEAST_SPREAD = 0.01
 
 
 def check_sizes(grid: Grid, width: int, halvings: int) -> None:
@@ -68,6 +79,18 @@ class Level(nn.Sequential):
             ]
         super().__init__(*layers)
 
+    def forward(
+        self,
+        v: Float[Tensor, "B I rows cols"],
+        beside: Float[Tensor, "1 c rows cols"] | None = None,
+    ) -> Float[Tensor, "B c rows cols"]:
+        """Both convolutions; ``beside`` is added to the first."""
+        for number, layer in enumerate(self):
+            v = layer(v)
+            if number == 0 and beside is not None:
+                v = v + beside
+        return v
+
 
 class Convolutions(nn.Module):
     """Down, up, and back on the nodes.
@@ -77,32 +100,61 @@ class Convolutions(nn.Module):
         channels: of the finest level.
         halvings: how often the grid is halved.
         grid: its shape.
+        places: read deviations from the training data at each place.
 
     """
 
     numbers: Int[Tensor, "rows cols"]
-    places: Int[Tensor, "N"]
+    copies: Int[Tensor, "N"]
+    mean: Float[Tensor, "N I"]
+    spread: Float[Tensor, "N I"]
 
-    def __init__(self, inputs: int, channels: int, halvings: int, grid: Grid) -> None:
+    def __init__(
+        self, inputs: int, channels: int, halvings: int, grid: Grid, places: bool = False
+    ) -> None:
         super().__init__()
         self.grid = grid
         numbers = torch.from_numpy(grid.numbers)
         self.register_buffer("numbers", numbers, persistent=False)
-        self.register_buffer("places", torch.bincount(numbers.flatten()), persistent=False)
+        self.register_buffer("copies", torch.bincount(numbers.flatten()), persistent=False)
         sizes = [channels << level for level in range(halvings + 1)]
         before = [inputs, *sizes[:-1]]
         self.down = nn.ModuleList(Level(i, o) for i, o in zip(before, sizes, strict=True))
         self.up = nn.ModuleList(Level(fine + coarse, fine) for fine, coarse in pairwise(sizes))
+        self.steady: nn.Conv2d | None = None
+        if places:
+            self.steady = nn.Conv2d(
+                inputs, channels, 3, padding=1, padding_mode="replicate", bias=False
+            )
+            self.register_buffer("mean", torch.zeros(grid.n_nodes, inputs))
+            self.register_buffer("spread", torch.ones(grid.n_nodes, inputs))
+
+    @torch.no_grad()
+    def fit(self, inputs: Iterable[Float[Tensor, "N I"]]) -> None:
+        """Read mean and spread at each place off the training samples, where places count."""
+        if self.steady is None:
+            return
+        count, total, squares = 0, torch.zeros(()), torch.zeros(())
+        for x in inputs:
+            wide = x.double()
+            count, total, squares = count + 1, total + wide, squares + wide**2
+        mean = total / count
+        variance = (squares / count - mean**2).clamp_min(0)
+        self.mean.copy_(mean)
+        self.spread.copy_((variance + LEAST_SPREAD**2).sqrt())
 
     def forward(self, x: Float[Tensor, "B N I"]) -> Float[Tensor, "B N c"]:
         """To the grid, through the levels, and back to the nodes."""
-        if x.shape[1] != len(self.places):
+        if x.shape[1] != len(self.copies):
             raise MeshError(
                 f"a batch of {x.shape[1]} nodes was given to convolutions on a {self.grid}, "
-                f"which has {len(self.places)}",
+                f"which has {len(self.copies)}",
                 "make batches with the model's own collate, which checks every mesh",
             )
-        return self.to_nodes(self.convolve(self.to_grid(x)))
+        if self.steady is None:
+            return self.to_nodes(self.convolve(self.to_grid(x)))
+        beside = self.steady(self.to_grid(self.mean[None]))
+        return self.to_nodes(self.convolve(self.to_grid((x - self.mean) / self.spread), beside))
 
     def to_grid(self, x: Float[Tensor, "B N c"]) -> Float[Tensor, "B c rows cols"]:
         """Values on nodes at the places of the grid."""
@@ -111,14 +163,18 @@ class Convolutions(nn.Module):
     def to_nodes(self, v: Float[Tensor, "B c rows cols"]) -> Float[Tensor, "B N c"]:
         """Values at places on the nodes; the mean where a node has two."""
         rows = v.flatten(2).mT  # (B, rows cols, c)
-        total = rows.new_zeros(len(rows), len(self.places), rows.shape[-1])
-        return total.index_add(1, self.numbers.flatten(), rows) / self.places[:, None]
+        total = rows.new_zeros(len(rows), len(self.copies), rows.shape[-1])
+        return total.index_add(1, self.numbers.flatten(), rows) / self.copies[:, None]
 
-    def convolve(self, v: Float[Tensor, "B I rows cols"]) -> Float[Tensor, "B c rows cols"]:
-        """Down and up."""
+    def convolve(
+        self,
+        v: Float[Tensor, "B I rows cols"],
+        beside: Float[Tensor, "1 c rows cols"] | None = None,
+    ) -> Float[Tensor, "B c rows cols"]:
+        """Down and up; ``beside`` is what the first convolution makes of the places."""
         levels: list[Tensor] = []
-        for number, level in enumerate(self.down):
-            v = level(v if number == 0 else avg_pool2d(v, 2))
+        for level in self.down:
+            v = level(avg_pool2d(v, 2)) if levels else level(v, beside)
             levels.append(v)
         for level, fine in reversed(list(zip(self.up, levels[:-1], strict=True))):
             v = interpolate(v, size=fine.shape[-2:], mode="bilinear", align_corners=True)
@@ -133,12 +189,13 @@ class GridEncoder(nn.Module):
         tokens: number of token columns C.
         channels: of the finest level, and width d of the embeddings.
         grid: shape of all meshes.
+        places: read deviations from the training data at each place.
 
     """
 
-    def __init__(self, tokens: int, channels: int, grid: Grid) -> None:
+    def __init__(self, tokens: int, channels: int, grid: Grid, places: bool = False) -> None:
         super().__init__()
-        self.convolutions = Convolutions(tokens, channels, HALVINGS, grid)
+        self.convolutions = Convolutions(tokens, channels, HALVINGS, grid, places)
 
     def forward(
         self,

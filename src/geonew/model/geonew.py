@@ -42,6 +42,7 @@ from geonew.model.flux.structured import StructuredLaw
 from geonew.model.galerkin import NodalOperators
 from geonew.model.graph import FluxGraph
 from geonew.model.implicit import differentiable
+from geonew.model.mirror import Mirror
 from geonew.model.newton import Solution, Status, solve
 from geonew.model.prediction import Prediction, assemble_predictions
 from geonew.model.sample import Sample, check_columns, prepare
@@ -136,7 +137,10 @@ class GeoNeW(nn.Module):
             )
         else:
             d = config.width // WIDTH_PER_CHANNEL
-            self.encoder = GridEncoder(len(columns), d, config.grid)
+            self.encoder = GridEncoder(len(columns), d, config.grid, config.places)
+        self.mirror = None
+        if config.grid is not None and config.mirror:
+            self.mirror = Mirror(problem, columns, config.grid)
         self.pooling = ContextPooling(d, (1, config.contexts, 1))
         self.partition = PartitionNetwork(d, config.hidden or d // 2, F, P, config.boundary)
         self.graph = FluxGraph(P, G)
@@ -156,7 +160,7 @@ class GeoNeW(nn.Module):
             self.law = PaperLaw(d, config.contexts, F, self.graph, config.paper, config.diffusion)
         self.source = None
         if config.learned_source:
-            self.source = LearnedSource(d, F, self.backbone.gauged)
+            self.source = LearnedSource(d, F, self.backbone.gauged, config.trust)
         self.register_buffer("largest", torch.tensor(torch.inf))  # volume of a training sample
         self._graphs: dict[int, FluxGraph] = {}
 
@@ -164,11 +168,16 @@ class GeoNeW(nn.Module):
 
     def encode(self, batch: Batch) -> Encoding:
         """Tokens -> node embeddings and contexts."""
-        nodes, memory = self.encoder(self.scaling(batch.tokens), batch.anchors, batch.anchor_exists)
+        nodes, memory = self._embed(batch)
         contexts = self.pooling(nodes, batch.log_mass)
         return Encoding(
             nodes, memory, *contexts, anchor_exists=batch.anchor_exists, centres=batch.centres
         )
+
+    def _embed(self, batch: Batch) -> tuple[Float[Tensor, "B N d"], Memory]:
+        if self.mirror is not None:  # on a grid, where nothing is remembered
+            return self.mirror(batch.tokens, lambda t: self.encoder(self.scaling(t))[0]), []
+        return self.encoder(self.scaling(batch.tokens), batch.anchors, batch.anchor_exists)
 
     def reduce(self, encoding: Encoding, batch: Batch) -> ReducedSpace:
         """Embeddings -> reduced space."""
@@ -352,6 +361,9 @@ class GeoNeW(nn.Module):
     def normalise_tokens(self, samples: Sequence[Sample]) -> None:
         """What is read off the training samples: the scaling of the tokens, the largest volume."""
         self.scaling.fit(samples)
+        if isinstance(self.encoder, GridEncoder):
+            tokens = (torch.from_numpy(s.tokens).to(self.scaling.mean) for s in samples)
+            self.encoder.convolutions.fit(self.scaling(t) for t in tokens)
         self.largest.fill_(max(float(s.mass.sum()) for s in samples))
 
     def windows(self, sample: Sample) -> int:

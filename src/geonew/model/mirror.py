@@ -1,0 +1,74 @@
+r"""Mirror images on a structured mesh: the encoder of a scalar problem sees both alike.
+
+.. math:: z = \tfrac12\,\big(e(t) + M e(M t)\big), \qquad (M t)_n = \pm\, t_{\bar n},
+
+M the reflection in the frame's first axis: node n takes the place of its image on the grid, whose
+rows run the other way, and components along the second axis change their sign. In training one of
+the two images is drawn for each sample, so that a step costs what it did; predictions take the
+mean.
+
+Identity kept: :math:`z(M t) = M z(t)` for any weights, so a mirrored geometry has the mirrored
+prediction. Vector fields have components that change their sign as well, which embeddings do not
+say: they are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from geonew.errors import ConfigError
+from geonew.mesh.grid import Grid
+from geonew.problem import Problem
+
+Encode = Callable[[Float[Tensor, "B N C"]], Float[Tensor, "B N d"]]
+
+
+class Mirror(nn.Module):
+    """The reflection M.
+
+    Args:
+        problem: whose fields are scalars.
+        columns: names of the token columns.
+        grid: shape of all meshes.
+
+    """
+
+    sign: Float[Tensor, "C"]
+    image: Int[Tensor, "N"]
+
+    def __init__(self, problem: Problem, columns: Sequence[str], grid: Grid) -> None:
+        super().__init__()
+        vectors = [field.name for field in problem.fields if field.rank == "vector"]
+        if vectors:
+            raise ConfigError(
+                f"`mirror` is for scalar fields; {vectors} of {problem.name!r} are vectors",
+                "leave `mirror` out",
+            )
+        signs = [-1.0 if is_odd(name) else 1.0 for name in columns]
+        self.register_buffer("sign", torch.tensor(signs), persistent=False)
+        self.register_buffer("image", torch.from_numpy(grid.mirrored), persistent=False)
+
+    def forward(self, tokens: Float[Tensor, "B N C"], encode: Encode) -> Float[Tensor, "B N d"]:
+        """Embeddings by an encoder that sees both images, or in training one of them."""
+        mirrored = tokens[:, self.image] * self.sign
+        if not self.training:
+            return (encode(tokens) + encode(mirrored)[:, self.image]) / 2
+        # From the step's seed: the same draw again when a batch is encoded twice in a step.
+        generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
+        turned = torch.rand(len(tokens), generator=generator) < 0.5
+        turned = turned.to(tokens.device)[:, None, None]
+        z = encode(torch.where(turned, mirrored, tokens))
+        return torch.where(turned, z[:, self.image], z)
+
+
+def is_odd(column: str) -> bool:
+    """Whether a token changes its sign in the mirror: a component along the second axis."""
+    return (
+        column == "x2"
+        or column.startswith("d2 ")
+        or (column.startswith("parameter:") and column.endswith(":2"))
+    )
