@@ -103,3 +103,10 @@ def test_the_right_number_of_nodes_is_not_enough():
 def test_impossible_shapes_are_refused(rows: int, cols: int, cut: int):
     with pytest.raises(ConfigError, match="is no grid"):
         Grid(rows, cols, cut)
+
+
+@pytest.mark.parametrize("shape", [Grid(5, 4), Grid(9, 3, cut=2), Grid(111, 26, cut=19)])
+def test_the_mirror_image_reverses_the_rows_and_is_its_own_inverse(shape: Grid):
+    image, numbers = shape.mirrored, shape.numbers
+    assert np.array_equal(image[numbers], numbers[::-1])
+    assert np.array_equal(image[image], np.arange(shape.n_nodes))

@@ -12,7 +12,7 @@ import torch
 from geonew.errors import ConfigError, InputError, MeshError
 from geonew.mesh import Grid
 from geonew.model.config import ModelConfig
-from geonew.model.convolution import Convolutions
+from geonew.model.convolution import LEAST_SPREAD, Convolutions
 from geonew.model.sample import Sample
 from model.cases import Case, redraw, scalar_problem, tiny
 from zoo import build, grid
@@ -93,6 +93,43 @@ def test_other_meshes_are_refused():
         model.transfer(output, model.collate([bent(-0.3)]))
     with pytest.raises(MeshError, match="12 nodes was given to convolutions on a 17 x 21 grid"):
         Convolutions(3, 4, 1, SHAPE)(torch.zeros(1, 12, 3))
+
+
+def test_deviations_are_those_from_the_training_data_at_each_place():
+    family = [bent(height) for height in (-0.2, -0.1, 0.05, 0.2)]
+    model = redraw(tiny(family[0], grid=SHAPE, places=True), 4)
+    model.normalise_tokens(family)
+    read = model.encoder.convolutions
+    tokens = torch.stack([model.scaling(torch.from_numpy(s.tokens).to(read.mean)) for s in family])
+    mean, spread = tokens.mean(0), tokens.std(0, correction=0)
+    assert float((read.mean - mean).abs().max()) <= 1e-12
+    assert float((read.spread - (spread**2 + LEAST_SPREAD**2).sqrt()).abs().max()) <= 1e-9
+    seen: list[torch.Tensor] = []
+    read.down[0][0].register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    with torch.no_grad():
+        model.encode(model.collate(family))
+    assert float(seen[0].mean(0).abs().max()) <= 1e-9
+    assert float(seen[0].abs().max()) <= 2.0  # four samples are no further from their mean
+    assert float(seen[0].abs().max()) > 1.0
+
+
+def test_places_do_not_forget_what_is_everywhere_alike():
+    """Convolved once for all samples, the mean at each place still decides."""
+    sample = bent()
+    model = redraw(tiny(sample, grid=SHAPE, places=True), 4)
+    model.normalise_tokens([sample])
+    batch = model.collate([sample])
+    with torch.no_grad():
+        before = model.encode(batch).nodes
+        model.encoder.convolutions.steady.weight.zero_()
+        after = model.encode(batch).nodes
+    assert float((after - before).abs().max()) > 1e-2
+
+
+def test_places_and_mirrors_need_a_grid():
+    for name in ("places", "mirror"):
+        with pytest.raises(ConfigError, match="are for models on a grid"):
+            ModelConfig(**{name: True})
 
 
 def test_bad_sizes_are_refused():

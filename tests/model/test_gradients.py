@@ -31,6 +31,7 @@ KINDS = {
     "flow, known and learned": ("flow", {}),
     "flow, learned": ("flow", {"known": False}),
     "cavity with a gauge": ("cavity", {}),
+    "cavity with a state": ("cavity", {"learned_source": True}),
     "effective field with a reaction": ("effective", {"learned_source": True}),
     "elasticity, nodal boundary": ("elastic", {"boundary": "nodal"}),
     "flow, paper's law": ("flow", {"law": "paper", "known": False}),
