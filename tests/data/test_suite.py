@@ -44,6 +44,12 @@ def test_building_twice_recognises_what_is_there(tmp_path):
     assert {b.verdict for b in elsewhere} == {"identical"}
 
 
+def test_some_splits_only(tmp_path):
+    (built,) = build(SMALL, [Square()], home=tmp_path, splits=["ood"])
+    assert built.path == SMALL.path("square", "ood", tmp_path)
+    assert not SMALL.path("square", "train", tmp_path).exists()
+
+
 def test_verdicts(tmp_path):
     (built, _) = build(SMALL, [Square()], home=tmp_path)
     hashes = tmp_path / "hashes.json"

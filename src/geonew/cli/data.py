@@ -67,6 +67,13 @@ def _add_build(actions: argparse._SubParsersAction) -> None:
     build.add_argument("--suite", default="cpu", help="default: %(default)s")
     build.add_argument("--families", nargs="+", metavar="FAMILY", help="only these")
     build.add_argument(
+        "--splits",
+        nargs="+",
+        choices=SPLITS,
+        metavar="SPLIT",
+        help=f"only these of {', '.join(SPLITS)}; training and tests do without calibration",
+    )
+    build.add_argument(
         "--record-hashes", type=Path, metavar="JSON", help="add what was made to a file of hashes"
     )
     _add_workers(build)
@@ -169,7 +176,9 @@ def _build(arguments: argparse.Namespace) -> int:
             bar.title = f"{request.family} {request.split}"
             bar(progress)
 
-        for built in build(chosen, families, _pool(arguments), on_progress=show):
+        for built in build(
+            chosen, families, _pool(arguments), on_progress=show, splits=arguments.splits
+        ):
             words = {"unknown": "no hash is known", "different": "DIFFERENT from the known hash"}
             verdict = words.get(built.verdict, f"{built.verdict} to the known data set")
             bar.say(f"{built.path}: {built.progress.done} samples, {verdict}")

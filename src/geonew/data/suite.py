@@ -83,6 +83,7 @@ def build(
     home: Path | None = None,
     hashes: Path | None = None,
     on_progress: Callable[[Request, Progress], None] | None = None,
+    splits: Sequence[Split] | None = None,
 ) -> Iterator[Built]:
     """Make the files of a suite that are missing or unfinished, one after another.
 
@@ -93,11 +94,14 @@ def build(
         home: instead of ``GEONEW_HOME``.
         hashes: instead of the committed hashes.
         on_progress: called after each sample.
+        splits: which of their files; all by default.
 
     """
     known = known_fingerprints(hashes)
     for family in families:
         for request in chosen.requests(family.name):
+            if splits is not None and request.split not in splits:
+                continue
             path = chosen.path(family.name, request.split, home)
 
             def show(progress: Progress, request: Request = request) -> None:
