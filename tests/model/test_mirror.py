@@ -108,6 +108,15 @@ def test_components_along_the_second_axis_are_odd():
     assert "d2 sdf" in sample(0.2).columns
 
 
+def test_a_grid_whose_rows_run_along_the_channel_is_refused():
+    points, cells = grid([np.linspace(0, 3, SHAPE.rows), np.linspace(-1, 1, SHAPE.cols)])
+    sides = {"inlet": lambda m: m[:, 0] < 1e-9, "wall": lambda m: m[:, 0] >= 0}
+    mesh = build(points, cells, sides)
+    along = Case(sample(0.2).problem, mesh, {"inlet": {"u": 1.0}, "wall": {"u": -0.5}}).sample()
+    with pytest.raises(ConfigError, match="'label:inlet' lies elsewhere"):
+        tiny(along, grid=SHAPE, mirror=True)
+
+
 def test_vector_fields_are_refused():
     flow = CASES["flow"]().sample()
     with pytest.raises(ConfigError, match="is for scalar fields"):

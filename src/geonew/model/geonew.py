@@ -361,6 +361,8 @@ class GeoNeW(nn.Module):
     def normalise_tokens(self, samples: Sequence[Sample]) -> None:
         """What is read off the training samples: the scaling of the tokens, the largest volume."""
         self.scaling.fit(samples)
+        if self.mirror is not None:
+            self.mirror.check(samples)
         if isinstance(self.encoder, GridEncoder):
             tokens = (torch.from_numpy(s.tokens).to(self.scaling.mean) for s in samples)
             self.encoder.convolutions.fit(self.scaling(t) for t in tokens)

@@ -14,14 +14,16 @@ say: they are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from geonew.errors import ConfigError
 from geonew.mesh.grid import Grid
+from geonew.model.sample import Sample
 from geonew.problem import Problem
 
 Encode = Callable[[Float[Tensor, "B N C"]], Float[Tensor, "B N d"]]
@@ -48,9 +50,24 @@ class Mirror(nn.Module):
                 f"`mirror` is for scalar fields; {vectors} of {problem.name!r} are vectors",
                 "leave `mirror` out",
             )
+        self.columns = tuple(columns)
         signs = [-1.0 if is_odd(name) else 1.0 for name in columns]
         self.register_buffer("sign", torch.tensor(signs), persistent=False)
         self.register_buffer("image", torch.from_numpy(grid.mirrored), persistent=False)
+
+    def check(self, samples: Iterable[Sample]) -> None:
+        """Refuse meshes whose groups lie elsewhere in the mirror: their rows are not reversed."""
+        labels = [k for k, name in enumerate(self.columns) if name.startswith("label:")]
+        image = self.image.numpy(force=True)
+        for sample in samples:
+            own = sample.tokens[:, labels]
+            moved = np.flatnonzero((own != own[image]).any(axis=0))
+            if len(moved):
+                raise ConfigError(
+                    f"in the mirror {self.columns[labels[moved[0]]]!r} lies elsewhere: reversing "
+                    "the rows of this grid is no reflection",
+                    "leave `mirror` out",
+                )
 
     def forward(self, tokens: Float[Tensor, "B N C"], encode: Encode) -> Float[Tensor, "B N d"]:
         """Embeddings by an encoder that sees both images, or in training one of them."""
