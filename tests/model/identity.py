@@ -12,11 +12,10 @@ from geonew.features import FeatureSpec
 from geonew.model.backbone import Backbone, LinearSystem
 from geonew.model.batch import Batch
 from geonew.model.config import ModelConfig
-from geonew.model.galerkin import NodalSource
 from geonew.model.geonew import GeoNeW
 from geonew.model.newton import NewtonConfig
 from geonew.model.sample import Sample
-from geonew.model.space import ReducedSpace
+from geonew.model.space import ReducedSpace, Relaxation
 
 SPEC = FeatureSpec(hks_times=0)
 THETA = 1 / 12  # of linear elements
@@ -31,7 +30,7 @@ class IdentitySpace(nn.Module):
         context: Tensor,
         batch: Batch,
         windows: Tensor | None = None,
-        state: Tensor | None = None,
+        relaxation: Relaxation | None = None,
     ) -> ReducedSpace:
         free = (~batch.fixed).to(torch.float64)  # (B, N, F)
         hats = torch.diag_embed(free.transpose(1, 2)).transpose(1, 2)  # (B, N, F, N)
@@ -47,10 +46,9 @@ class CompletedBackbone(Backbone):
         self,
         space: ReducedSpace,
         batch: Batch,
-        source: NodalSource | None = None,
         context: torch.Tensor | None = None,
     ) -> LinearSystem:
-        system = super().forward(space, batch, source, context)
+        system = super().forward(space, batch, context)
         missing = batch.fixed.transpose(1, 2).to(torch.float64)  # (B, F, N)
         matrix = system.matrix.clone()
         for f in range(matrix.shape[1]):

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from geonew.fem.forms import known_form
 from geonew.model.batch import Batch
 from geonew.model.constitutive import Constitutive
-from geonew.model.galerkin import Galerkin, NodalOperators, NodalSource
+from geonew.model.galerkin import Galerkin, NodalOperators
 from geonew.model.space import ReducedSpace
 from geonew.model.terms import (
     MASS,
@@ -191,15 +191,13 @@ class Backbone(nn.Module):
         self,
         space: ReducedSpace,
         batch: Batch,
-        source: NodalSource | None = None,
         context: Float[Tensor, "B c d"] | None = None,
     ) -> LinearSystem:
         """Project everything linear.
 
         Args:
-            space: the basis.
+            space: the basis, and the state that is relaxed to.
             batch: the fine operators.
-            source: what is learned on the nodes.
             context: what tuned coefficients depend on.
 
         """
@@ -208,13 +206,13 @@ class Backbone(nn.Module):
             for term in {block.term for block in self.plan.blocks}
         }
         if self.traced or not torch.is_grad_enabled():
-            return self._projected(space, batch, kappa, source)[0]
+            return self._projected(space, batch, kappa)[0]
         with torch.no_grad():
-            system, gauge_size = self._projected(space.detached(), batch, kappa, source)
-        return replace(system, galerkin=self._galerkin(space, batch, kappa, source, gauge_size))
+            system, gauge_size = self._projected(space.detached(), batch, kappa)
+        return replace(system, galerkin=self._galerkin(space, batch, kappa, gauge_size))
 
     def _projected(
-        self, space: ReducedSpace, batch: Batch, kappa: Coefficients, source: NodalSource | None
+        self, space: ReducedSpace, batch: Batch, kappa: Coefficients
     ) -> tuple[LinearSystem, tuple[Tensor, ...]]:
         """The reduced matrices, and the sizes of the gauges' terms."""
         F, P = self.problem.n_components, space.partitions
@@ -247,9 +245,9 @@ class Backbone(nn.Module):
             add_symmetric(f, self.diffusion * products(STIFFNESS, f, f))
         for f, r in zip(self.reacting, self._reaction_rates(), strict=True):
             add_symmetric(f, r * products(MASS, f, f))
-        if source is not None:
+        if space.relaxation is not None:
             for f, own in enumerate(space.components):
-                add_symmetric(f, own.mT @ (source.rate[..., f, None] * own))
+                add_symmetric(f, own.mT @ (space.relaxation.rate[..., f, None] * own))
         gauge_size = []
         for f in self.gauged:
             masses = (batch.mass[:, None] @ space.components[f])[:, 0, :P]
@@ -260,8 +258,8 @@ class Backbone(nn.Module):
             outer = size[:, None, None] * masses[:, :, None] * masses[:, None]
             add(f, f, outer, nothing)
             gauge_size.append(size)
-        for f in self.loaded if source is None else range(F):
-            total = batch.load if source is None else batch.load + source.density
+        total = _load(space, batch)
+        for f in self.loaded if space.relaxation is None else range(F):
             load = (total[:, None, :, f] @ space.components[f])[:, 0, :P]
             constants[f] = constants[f] - load if f in constants else -load
         for f in range(F):
@@ -277,7 +275,6 @@ class Backbone(nn.Module):
         space: ReducedSpace,
         batch: Batch,
         kappa: Coefficients,
-        source: NodalSource | None,
         gauge_size: tuple[Tensor, ...],
     ) -> Galerkin:
         """The same on the nodes."""
@@ -312,8 +309,8 @@ class Backbone(nn.Module):
             space=space,
             operators=NodalOperators(tuple(operators), batch.size),
             couplings=tuple(c.expand(batch.size, F, F) for c in couplings.values()),
-            load=batch.load if source is None else batch.load + source.density,
-            rate=None if source is None else source.rate,
+            load=_load(space, batch),
+            rate=None if space.relaxation is None else space.relaxation.rate,
             mass=batch.mass,
             gauged=self.gauged,
             gauge_size=gauge_size,
@@ -322,6 +319,12 @@ class Backbone(nn.Module):
 
     def _reaction_rates(self) -> list[Tensor]:
         return [torch.nn.functional.softplus(r.double()) for r in self.reaction]
+
+
+def _load(space: ReducedSpace, batch: Batch) -> Float[Tensor, "B N F"]:
+    """The load on the nodes, with what draws to the learned state."""
+    drawn = space.relaxation
+    return batch.load if drawn is None else batch.load + drawn.rate * drawn.state
 
 
 def conductance(space: ReducedSpace) -> Float[Tensor, "B P P"]:

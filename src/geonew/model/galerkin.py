@@ -58,20 +58,6 @@ class NodalOperators:
 
 
 @dataclass(frozen=True, eq=False)
-class NodalSource:
-    """A learned source on the nodes, times mass: rate (v - state) - density.
-
-    Args:
-        density: what is added, and rate times state.
-        rate: of relaxation, not negative.
-
-    """
-
-    density: Float[Tensor, "B N F"]
-    rate: Float[Tensor, "B N F"]
-
-
-@dataclass(frozen=True, eq=False)
 class Galerkin:
     """What is linear in R, and its test functions.
 
@@ -79,7 +65,7 @@ class Galerkin:
         space: reduced space.
         operators: the matrices A_k.
         couplings: C_k, rows the balances.
-        load: f, learned density included.
+        load: f, with rho times s.
         rate: rho.
         mass: lumped mass.
         gauged: components with a gauge.

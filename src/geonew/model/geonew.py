@@ -181,18 +181,15 @@ class GeoNeW(nn.Module):
 
     def reduce(self, encoding: Encoding, batch: Batch) -> ReducedSpace:
         """Embeddings -> reduced space."""
-        state = None
+        relaxation = None
         if self.source is not None:
-            state = self.source.state(encoding.nodes, encoding.source_context, batch)
+            relaxation = self.source(encoding.nodes, encoding.source_context, batch)
         windows = _windows(encoding, batch)
-        return self.partition(encoding.nodes, encoding.context, batch, windows, state)
+        return self.partition(encoding.nodes, encoding.context, batch, windows, relaxation)
 
     def balance(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Balance:
         """Reduced space -> balance law."""
-        source = None
-        if self.source is not None:
-            source = self.source(encoding.nodes, encoding.source_context, batch)
-        linear = self.backbone(space, batch, source, encoding.context)
+        linear = self.backbone(space, batch, encoding.context)
         flux, graph = None, self._graph(space.windows)
         if self.law is not None:
             partitions = self._partitions(encoding, space, batch)

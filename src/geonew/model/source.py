@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from geonew.model.batch import Batch
-from geonew.model.galerkin import NodalSource
+from geonew.model.space import Relaxation
 
 # Bound on the logarithm of the rate: no weights make a system that float64 cannot solve.
 LIMIT = 6.0
@@ -59,27 +59,16 @@ class LearnedSource(nn.Module):
 
     def forward(
         self, nodes: Float[Tensor, "B N d"], context: Float[Tensor, "B _ d"], batch: Batch
-    ) -> NodalSource:
-        """The source of each sample."""
-        _, sizes = self._raw(nodes, context)
-        sizes = torch.where(self.gauged, _mean(sizes, batch), sizes)
-        rate = batch.mass[..., None] * torch.exp(LIMIT * torch.tanh(sizes / LIMIT))
-        return NodalSource(rate * self.state(nodes, context, batch), rate)
-
-    def state(
-        self, nodes: Float[Tensor, "B N d"], context: Float[Tensor, "B _ d"], batch: Batch
-    ) -> Float[Tensor, "B N F"]:
-        """The state E + s that each component relaxes to."""
-        given, _ = self._raw(nodes, context)
-        return given + torch.where(self.gauged, -_mean(given, batch), batch.extension)
-
-    def _raw(
-        self, nodes: Tensor, context: Tensor
-    ) -> tuple[Float[Tensor, "B N F"], Float[Tensor, "B N F"]]:
-        """What the head says of states and rates; the mean context token enters every node."""
+    ) -> Relaxation:
+        """State and rate of each sample; the mean context token enters every node."""
         raw = (self.head(nodes) + self.head(context.mean(1, keepdim=True))).double()
-        states, rates = raw.chunk(2, dim=-1)
-        return states, rates
+        given, sizes = raw.chunk(2, dim=-1)
+        levels = batch.extension
+        if self.gauged.any():
+            levels = torch.where(self.gauged, -_mean(given, batch), levels)
+            sizes = torch.where(self.gauged, _mean(sizes, batch), sizes)
+        rate = batch.mass[..., None] * torch.exp(LIMIT * torch.tanh(sizes / LIMIT))
+        return Relaxation(given + levels, rate)
 
 
 def _mean(values: Float[Tensor, "B N F"], batch: Batch) -> Float[Tensor, "B 1 F"]:

@@ -35,6 +35,20 @@ Boundary = Literal["lifted", "nodal"]
 
 
 @dataclass(frozen=True, eq=False)
+class Relaxation:
+    """A learned state on the nodes, and how strongly components are drawn to it.
+
+    Args:
+        state: E + s.
+        rate: rho > 0 times mass.
+
+    """
+
+    state: Float[Tensor, "B N F"]
+    rate: Float[Tensor, "B N F"]
+
+
+@dataclass(frozen=True, eq=False)
 class ReducedSpace:
     """The basis on the nodes, in float64.
 
@@ -43,6 +57,7 @@ class ReducedSpace:
         cutoff: c.
         indicators: h_g.
         windows: number of windows, which the interior rows follow one by one.
+        relaxation: to the state where the lift ends; none where it ends at zero.
 
     """
 
@@ -50,6 +65,7 @@ class ReducedSpace:
     cutoff: Float[Tensor, "B N F"]
     indicators: Float[Tensor, "B N F G"]
     windows: int = 1
+    relaxation: Relaxation | None = None
 
     @property
     def partitions(self) -> int:
@@ -154,7 +170,7 @@ class PartitionNetwork(nn.Module):
         context: Float[Tensor, "B c d"],
         batch: Batch,
         windows: Float[Tensor, "B N K"] | None = None,
-        state: Float[Tensor, "B N F"] | None = None,
+        relaxation: Relaxation | None = None,
     ) -> ReducedSpace:
         """The reduced space of each sample.
 
@@ -163,7 +179,7 @@ class PartitionNetwork(nn.Module):
             context: context tokens; their mean enters every node.
             batch: distances, indicators and data extensions.
             windows: what every function is multiplied by; none for a single window.
-            state: E + s, where the lift ends; none for zero.
+            relaxation: to the state where the lift ends; none for zero.
 
         """
         inside = self.hidden(z) + self.context(context.mean(1, keepdim=True))
@@ -177,11 +193,11 @@ class PartitionNetwork(nn.Module):
         if windows is not None:
             inside = trial[..., None, :-1] * windows[:, :, None, :, None]  # (B, N, F, K, P)
             trial = torch.cat([inside.flatten(3), trial[..., -1:]], dim=-1)
-        if state is not None:
-            lift = torch.addcmul(trial[..., -1], 1 - cutoff, state)
+        if relaxation is not None:
+            lift = torch.addcmul(trial[..., -1], 1 - cutoff, relaxation.state)
             trial = torch.cat([trial[..., :-1], lift[..., None]], dim=-1)
         count = 1 if windows is None else windows.shape[-1]
-        return ReducedSpace(trial, cutoff, batch.indicators, count)
+        return ReducedSpace(trial, cutoff, batch.indicators, count, relaxation)
 
 
 class _Lifted(torch.autograd.Function):
