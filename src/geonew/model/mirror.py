@@ -71,15 +71,22 @@ class Mirror(nn.Module):
 
     def forward(self, tokens: Float[Tensor, "B N C"], encode: Encode) -> Float[Tensor, "B N d"]:
         """Embeddings by an encoder that sees both images, or in training one of them."""
-        mirrored = tokens[:, self.image] * self.sign
         if not self.training:
+            mirrored = tokens[:, self.image] * self.sign
             return (encode(tokens) + encode(mirrored)[:, self.image]) / 2
         # From the step's seed: the same draw again when a batch is encoded twice in a step.
         generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
-        turned = torch.rand(len(tokens), generator=generator) < 0.5
-        turned = turned.to(tokens.device)[:, None, None]
-        z = encode(torch.where(turned, mirrored, tokens))
-        return torch.where(turned, z[:, self.image], z)
+        turned = (torch.rand(len(tokens), 1, generator=generator) < 0.5).to(tokens.device)
+        places = torch.where(turned, self.image, torch.arange(len(self.image)).to(self.image))
+        rows = (places + len(self.image) * torch.arange(len(tokens)).to(places)[:, None]).flatten()
+        sign = torch.where(turned[..., None], self.sign, torch.ones_like(self.sign))
+        z = encode(_rows(tokens, rows) * sign)
+        return _rows(z, rows)  # the reflection is its own inverse
+
+
+def _rows(x: Float[Tensor, "B N c"], rows: Int[Tensor, "BN"]) -> Float[Tensor, "B N c"]:
+    """Nodes of all samples in another order."""
+    return x.flatten(0, 1).index_select(0, rows).view_as(x)
 
 
 def is_odd(column: str) -> bool:
