@@ -5,7 +5,8 @@ interrupted. Errors are one paragraph on stderr; ``--debug`` shows the traceback
 
 Each module of a subcommand has ``register(subparsers)``, which adds its parser and sets ``run`` to
 a function from the parsed arguments to an exit code. Heavy imports belong into these functions, so
-that ``geonew --help`` is quick.
+that ``geonew --help`` is quick; libraries that must not be interrupted while they are loaded are
+named by ``loads``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from geonew import __version__
 from geonew.cli import (
@@ -28,6 +30,7 @@ from geonew.cli import (
     serve,
     train,
 )
+from geonew.cli.interrupts import held_interrupts
 from geonew.errors import GeoNeWError
 
 MODULES = (predict, mesh, features, data, train, evaluate, calibrate, serve, bench, report)
@@ -55,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # argparse has printed its message already
         return end.code if isinstance(end.code, int) else 2
     try:
+        with held_interrupts():
+            for library in getattr(arguments, "loads", ()):
+                import_module(library)
         code = int(arguments.run(arguments))
         sys.stdout.flush()
     except GeoNeWError as error:

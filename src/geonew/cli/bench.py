@@ -37,7 +37,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     command.add_argument("--results", type=Path, help="folder of the results (results/SUITE)")
     command.add_argument("--configs", type=Path, help="base configurations (configs/cpu)")
     command.add_argument("--cell", help=argparse.SUPPRESS)  # one cell, in this process
-    command.set_defaults(run=_bench)
+    command.set_defaults(run=_bench, loads=("torch",))
 
 
 def _bench(arguments: argparse.Namespace) -> int:

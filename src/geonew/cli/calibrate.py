@@ -22,7 +22,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
         "--check", nargs="+", default=[], metavar="FILE", help="measure coverage on these files"
     )
     command.add_argument("--json", type=Path, metavar="OUT", help="write all figures as JSON")
-    command.set_defaults(run=_calibrate)
+    command.set_defaults(run=_calibrate, loads=("torch",))
 
 
 def _calibrate(arguments: argparse.Namespace) -> int:

@@ -32,7 +32,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     command.add_argument("--device", default="auto", help="auto, cpu or cuda (%(default)s)")
     command.add_argument("--no-runtime", action="store_true", help="do not measure the cost")
     command.add_argument("--quiet", action="store_true", help="show no progress")
-    command.set_defaults(run=_evaluate)
+    command.set_defaults(run=_evaluate, loads=("torch",))
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:

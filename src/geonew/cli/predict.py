@@ -74,7 +74,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--compare", action="store_true", help="solve the reference problem as well"
     )
-    command.set_defaults(run=_predict)
+    command.set_defaults(run=_predict, loads=("torch",))
 
 
 def _predict(arguments: argparse.Namespace) -> int:

@@ -33,7 +33,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
         name="settings",
     )
     command.add_argument("--quiet", action="store_true", help="show no progress")
-    command.set_defaults(run=_train)
+    command.set_defaults(run=_train, loads=("torch",))
 
 
 def _train(arguments: argparse.Namespace) -> int:
