@@ -11,7 +11,7 @@ from baselines.cases import SPEC, difference, fitting, samples, tiny
 from geonew.baselines import UNet, UNetConfig
 from geonew.errors import ConfigError, MeshError
 from geonew.mesh import Grid
-from geonew.model.convolution import Convolutions
+from geonew.model.convolution import LEAST_SPREAD, Convolutions
 
 
 def unet(grid: Grid, width: int = 16, depth: int = 1) -> Convolutions:
@@ -56,6 +56,17 @@ def test_a_node_is_seen_by_all_others_through_the_coarse_levels():
     x = model.inputs(batch).requires_grad_()
     model.approximate(x, batch)[0, 0].sum().backward()
     assert (x.grad.abs().sum((0, 2)) > 0).all()
+
+
+def test_places_are_those_of_all_its_inputs():
+    pair = fitting("unet")
+    config = UNetConfig(16, 1, Grid(9, 9), places=True)
+    model = UNet(pair[0].problem, SPEC, pair[0].columns, config).double()
+    model.normalise_tokens(pair)
+    x = model.inputs(model.collate(pair))
+    assert difference(model.convolutions.mean, x.mean(0)) < 1e-12
+    spread = (x.var(0, correction=0) + LEAST_SPREAD**2).sqrt()
+    assert difference(model.convolutions.spread, spread) < 1e-9
 
 
 def test_unstructured_meshes_are_refused():
