@@ -41,8 +41,8 @@ def fine_residual(model: GeoNeW, sample: Sample, field: np.ndarray) -> np.ndarra
 def constitutive_residual(law: Constitutive, sample: Sample, field: np.ndarray) -> np.ndarray:
     """S and C tested with every hat function, straight from the definition."""
     with torch.no_grad():
-        S, C = (x[0].numpy() for x in law.constants(torch.from_numpy(sample.parameters)[None]))
-    result = (sample.matrices[STIFFNESS] @ field) @ S.T
+        L, C = (x[0].numpy() for x in law.constants(torch.from_numpy(sample.parameters)[None]))
+    result = (sample.matrices[STIFFNESS] @ field) @ (L @ L.T)
     for k in range(len(C)):
         G = sample.matrices[gradient_positions(sample.problem.dim)[k]]
         result += (G @ field) @ C[k].T - (G.T @ field) @ C[k]

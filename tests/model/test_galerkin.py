@@ -11,6 +11,7 @@ CHANGES = {
     "known": {},
     "known and tuned": {"tuned": True},
     "learned": {"known": False},
+    "an anisotropic medium": {"known": False, "anisotropic": True},
     "sources": {"known": False, "learned_source": True, "law": "none"},
     "known and sources": {"learned_source": True},
     "a law alone": {"known": False, "constitutive": False, "diffusion": 0.0},

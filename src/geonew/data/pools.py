@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import chain, islice
+from threading import Thread
 
 from geonew import __version__
 from geonew.data.generate import Outcome, produce
@@ -85,7 +86,7 @@ class ProcessPool:
         os.environ |= dict.fromkeys(_ONE_THREAD, "1")
         try:
             executor = ProcessPoolExecutor(
-                self.count, multiprocessing.get_context("spawn"), initializer=_ready
+                self.count, multiprocessing.get_context("spawn"), initializer=_end_with_parent
             )
             # Processes start with the first tasks, and must see the settings above.
             for future in [executor.submit(_ready) for _ in range(self.count)]:
@@ -178,6 +179,21 @@ def _check_deaths(samples: Iterable[int], deaths: int, error: Exception) -> None
             f"the workers of samples {sorted(samples)} died {deaths} times and returned nothing",
             "they may need more memory than there is: use fewer workers, or a coarser level",
         ) from error
+
+
+def _end_with_parent() -> None:
+    """Ends a worker when the process that started it is gone, however that went.
+
+    A worker waits for tasks at a pipe that it holds open itself: it would wait for ever.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _ready() -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations_with_replacement
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -100,6 +101,24 @@ def assemble(mesh: Mesh) -> FineOperators:
     each = np.repeat((volumes / (d + 1) * slopes)[:, None], d + 1, axis=1)  # (C, a, b, k)
     gradient = tuple(_summed(mesh, each[..., k]) for k in range(d))
     return FineOperators(mesh, _symmetric(stiffness), _symmetric(mass), gradient)
+
+
+def stiffness_parts(
+    mesh: Mesh, rotation: Float[ndarray, "d d"]
+) -> dict[tuple[int, int], csr_array]:
+    r"""The parts :math:`(K_{kl})_{ij} = \int \partial_k\phi_i\,\partial_l\phi_j`, k <= l, of K.
+
+    Args:
+        mesh: in any axes.
+        rotation: its rows are the axes of the directions k and l.
+
+    """
+    slopes = _hat_gradients(mesh) @ rotation.T
+    weighted, parts = mesh.volumes[:, None, None] * slopes, {}
+    for k, l in combinations_with_replacement(range(mesh.dim), 2):
+        part = _summed(mesh, weighted[:, :, None, k] * slopes[:, None, :, l])
+        parts[k, l] = _symmetric(part) if k == l else part
+    return parts
 
 
 def boundary_mass(mesh: Mesh, facets: Int[ndarray, "B d"]) -> csr_array:

@@ -94,7 +94,8 @@ class Backbone(nn.Module):
         problem: whose terms.
         diffusion: epsilon, for components without a symmetric known term.
         stabilisation: theta at the start.
-        learned: whether a constitutive law is learned beside the terms.
+        learned: whether a constitutive law is learned beside the terms,
+        anisotropic: and of a medium that tells directions apart.
         tuned: width of the context from which factors of the symmetric terms come; 0 for none.
         traced: whether the matrix itself is differentiated, as a law that reads it needs it.
 
@@ -107,6 +108,7 @@ class Backbone(nn.Module):
         stabilisation: float,
         *,
         learned: bool = False,
+        anisotropic: bool = False,
         tuned: int = 0,
         traced: bool = False,
     ) -> None:
@@ -140,6 +142,7 @@ class Backbone(nn.Module):
                 len(global_parameters(problem)),
                 diffusion,
                 self.gauged,
+                anisotropic=anisotropic,
             )
             held = set(range(F))
         self.diffused = tuple(f for f in range(F) if f not in held and diffusion > 0)
@@ -292,11 +295,10 @@ class Backbone(nn.Module):
             if block.mirror:
                 couple(block.matrix, block.mirror * entry.mT, transposed=True)
         if self.constitutive is not None:
-            S, C = self.constitutive.constants(batch.parameters)
-            couple(STIFFNESS, S)
-            for k, matrix in enumerate(self.constitutive.matrices[1:]):
-                couple(matrix, C[:, k])
-                couple(matrix, -C[:, k].mT, transposed=True)
+            for c in self.constitutive.couplings(batch.parameters):
+                couple(c.matrix, c.factor)
+                if c.mirror:
+                    couple(c.matrix, c.mirror * c.factor.mT, transposed=True)
         for f in self.diffused:
             couple(STIFFNESS, self.diffusion * torch.outer(unit[f], unit[f])[None])
         for f, r in zip(self.reacting, self._reaction_rates(), strict=True):

@@ -276,7 +276,7 @@ def _stored(sample: Sample, position: int) -> _Stored:
             patterns.append(_Pattern(ends, columns))
             return patterns[-1], matrix.data
 
-        matrix = sample.matrices[position]
+        matrix = sample.matrix(position)
         pattern, values = store(csr_array(matrix, dtype=np.float64, copy=True))
         across, mirrored = store(csr_array(csr_array(matrix, dtype=np.float64).T))
         same = across is pattern and np.array_equal(mirrored, values)

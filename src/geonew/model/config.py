@@ -46,6 +46,7 @@ class ModelConfig:
             and space add to their stiffness (:mod:`geonew.model.backbone`).
         constitutive: where nothing is known, learn a linear constitutive law, one for all
             geometries, beside the flux law (the paper's law does without).
+        anisotropic: that law may tell directions apart and couple them, as an elastic medium does.
         learned_source: relaxation to a learned state, which known terms correct as far as they
             are trusted (:mod:`geonew.model.source`).
         trust: rate of that relaxation at the start: the larger, the less the rest of the balance
@@ -77,6 +78,7 @@ class ModelConfig:
     quadratic: bool = True
     tuned: bool = False
     constitutive: bool = True
+    anisotropic: bool = False
     learned_source: bool = False
     trust: float = 1.0
     diffusion: float = 1.0

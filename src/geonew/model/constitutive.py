@@ -1,9 +1,9 @@
 r"""A learned linear constitutive law: constants of the medium, the same on every geometry.
 
 Where the equation is not known, the flux of a linear, homogeneous medium still has a known form,
-:math:`J_k = -S\,\partial_k u + C^k u`. Tested with a basis function it gives
+:math:`J_k = -\sum_l S^{kl}\,\partial_l u + C^k u`. Tested with a basis function it gives
 
-.. math:: \sum_g S_{fg} \int \nabla\psi_i \cdot \nabla u_g
+.. math:: \sum_{g,k,l} S^{kl}_{fg} \int \partial_k\psi_i\, \partial_l u_g
           + \sum_{g,k} \Big[ C^k_{fg} \int \psi_i\, \partial_k u_g
           - C^k_{gf} \int u_g\, \partial_k \psi_i \Big],
 
@@ -13,17 +13,22 @@ of the whole data set, which may follow the global parameters; geometry enters b
 alone, so what was learned holds on geometries of any size. The paper learns all coupling from
 embeddings, which are unlike those of training as soon as the geometry is.
 
+A medium is alike in all directions, :math:`S^{kl} = \delta_{kl} S`, unless it is asked for an
+``anisotropic`` one. With :math:`S = L L^T` its tensor is :math:`(L \otimes I)\, e^A (L \otimes
+I)^T`, A symmetric: any elasticity tensor is one of these, or the limit of some.
+
 Fields with a gauge keep balances that sum to zero for any C: their rows have the second form of the
 coupling alone.
 
 Identity kept: the first sum is symmetric positive definite and the second exactly skew, computed in
-float64, so the certificate's margin only grows. Directions need axes: C exists where a vector field
-gives the problem a frame.
+float64, so the certificate's margin only grows. Directions need axes: C and A exist where a vector
+field gives the problem a frame.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -31,16 +36,32 @@ from torch import Tensor, nn
 
 from geonew.model.batch import Batch
 from geonew.model.space import ReducedSpace
-from geonew.model.terms import STIFFNESS, gradient_positions
+from geonew.model.terms import STIFFNESS, gradient_positions, part_positions
 
-# Bound on the logarithm of S's factor: S stays within e^(2 LIMIT) of its start, so that no weights
-# make a system that float64 cannot solve.
+# Bound on the logarithm of L, and half of that on A: S stays within e^(4 LIMIT) of its start, so
+# that no weights make a system that float64 cannot solve.
 LIMIT = 4.0
 # An optimiser's steps have one size for all weights, and these constants may have to go far: a
 # viscosity over a pressure scale is off by e^4 at the start.
 GAIN = 10.0
 # Parameters enter by value and by logarithm, which is cut off here.
 SMALLEST = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling:
+    """One fine matrix in the balances of all components.
+
+    Args:
+        matrix: its position.
+        factor: what it is multiplied with, (test, trial).
+        mirror: sign with which the transpose of both stands beside it; 0 for none.
+
+    """
+
+    matrix: int
+    factor: Float[Tensor, "B F F"]
+    mirror: int
 
 
 class Constitutive(nn.Module):
@@ -50,8 +71,9 @@ class Constitutive(nn.Module):
         components: number of components F.
         directions: number of matrices C^k: the dimension, or 0 where there is no frame.
         parameters: number of global parameters the constants may follow.
-        diffusion: S at the start; C starts at 0.
+        diffusion: S at the start; A and C start at 0.
         gauged: components with a gauge.
+        anisotropic: whether there is an A.
 
     """
 
@@ -64,29 +86,62 @@ class Constitutive(nn.Module):
         parameters: int,
         diffusion: float,
         gauged: tuple[int, ...] = (),
+        *,
+        anisotropic: bool = False,
     ) -> None:
         super().__init__()
         shape = (1 + directions, components, components)
         self.base = nn.Parameter(torch.zeros(shape))  # for a Cholesky factor of S; C^k
         self.follow = nn.Parameter(torch.zeros(2 * parameters, *shape))
-        self.matrices = (STIFFNESS, *gradient_positions(directions))
+        self.tensor = None  # A, and how it follows the parameters
+        if anisotropic and directions:
+            size = directions * components
+            self.tensor = nn.Parameter(torch.zeros(1 + 2 * parameters, size, size))
+        self._gradients = gradient_positions(directions)
+        self._parts = part_positions(directions) if self.tensor is not None else {}
         self._start = math.log(diffusion) / 2
         own = torch.ones(components, 1, dtype=torch.float64)
         own[list(gauged)] = 0
         self.register_buffer("own", own, persistent=False)
 
+    @property
+    def matrices(self) -> tuple[int, ...]:
+        """Positions of the fine matrices it needs."""
+        return (*(self._parts.values() or (STIFFNESS,)), *self._gradients)
+
     def constants(
         self, parameters: Float[Tensor, "B p"]
     ) -> tuple[Float[Tensor, "B F F"], Float[Tensor, "B k F F"]]:
-        """S and C for global parameters of unit size."""
-        known = torch.cat([parameters - 1, torch.log(parameters.abs() + SMALLEST)], dim=-1)
-        moved = torch.einsum("bp,pkfg->bkfg", known, self.follow.double())
+        """The factor L of S, and C, for global parameters of unit size."""
+        moved = torch.einsum("bp,pkfg->bkfg", _readings(parameters), self.follow.double())
         raw = GAIN * (self.base.double() + moved)
         root, C = raw[:, 0], raw[:, 1:] * self.own.double()
         size = LIMIT * torch.tanh(root.diagonal(dim1=-2, dim2=-1) / LIMIT) + self._start
         unit = torch.eye(root.shape[-1], dtype=root.dtype, device=root.device)
-        factor = torch.exp(size)[..., None] * (unit + torch.tanh(root).tril(-1))
-        return factor @ factor.mT, C
+        return torch.exp(size)[..., None] * (unit + torch.tanh(root).tril(-1)), C
+
+    def anisotropy(self, parameters: Float[Tensor, "B p"]) -> Float[Tensor, "B k F l F"]:
+        """The exponential of A."""
+        assert self.tensor is not None
+        base, follow = self.tensor[0].double(), self.tensor[1:].double()
+        raw = GAIN * (base + torch.einsum("bp,pij->bij", _readings(parameters), follow))
+        A = (raw + raw.mT) / 2
+        size = A.flatten(1).norm(dim=1)[:, None, None] / (2 * LIMIT)
+        d, F = len(self._gradients), self.base.shape[-1]
+        return torch.linalg.matrix_exp(A / (1 + size**2).sqrt()).view(-1, d, F, d, F)
+
+    def couplings(self, parameters: Float[Tensor, "B p"]) -> list[Coupling]:
+        """The law as a sum over fine matrices."""
+        L, C = self.constants(parameters)
+        if self._parts:
+            tensor = self.anisotropy(parameters)
+            found = [
+                Coupling(matrix, L @ tensor[:, k, :, l] @ L.mT, int(k != l))
+                for (k, l), matrix in self._parts.items()
+            ]
+        else:
+            found = [Coupling(STIFFNESS, L @ L.mT, 0)]
+        return found + [Coupling(m, C[:, k], -1) for k, m in enumerate(self._gradients)]
 
     def forward(
         self, space: ReducedSpace, batch: Batch
@@ -94,16 +149,18 @@ class Constitutive(nn.Module):
         """Blocks of the law, and what each makes of the lift."""
         B, N, F, Q = space.trial.shape
         flat, rows = space.trial.reshape(B * N, F * Q), space.trial.reshape(B, N, F * Q).mT
-
-        def gram(matrix: int) -> Float[Tensor, "B F F Q Q"]:
-            product = rows @ (batch.operators[matrix] @ flat).view(B, N, F * Q)
-            return product.view(B, F, Q, F, Q).transpose(2, 3)
-
-        S, C = self.constants(batch.parameters)
-        stiffness, *gradients = self.matrices
-        full = S[..., None, None] * gram(stiffness)
-        full = (full + full.transpose(1, 2).mT) / 2  # two triangles, equal up to round-off
-        for k, matrix in enumerate(gradients):
-            first = C[:, k, ..., None, None] * gram(matrix)
-            full = full + (first - first.transpose(1, 2).mT)
+        full = space.trial.new_zeros(())
+        for coupling in self.couplings(batch.parameters):
+            product = rows @ (batch.operators[coupling.matrix] @ flat).view(B, N, F * Q)
+            block = coupling.factor[..., None, None] * product.view(B, F, Q, F, Q).transpose(2, 3)
+            across = block.transpose(1, 2).mT
+            if coupling.mirror:
+                full = full + (block + coupling.mirror * across)
+            else:  # two triangles, equal up to round-off
+                full = full + (block + across) / 2
         return full[..., :-1, :-1], full[..., :-1, -1]
+
+
+def _readings(parameters: Float[Tensor, "B p"]) -> Float[Tensor, "B r"]:
+    """Parameters by value and by logarithm, 0 at unit size."""
+    return torch.cat([parameters - 1, torch.log(parameters.abs() + SMALLEST)], dim=-1)

@@ -150,6 +150,7 @@ class GeoNeW(nn.Module):
             config.diffusion,
             config.stabilisation,
             learned=learned,
+            anisotropic=config.anisotropic,
             tuned=d if config.tuned else 0,
             traced=config.law == "paper",
         )

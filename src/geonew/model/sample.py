@@ -24,9 +24,16 @@ from geonew.cache import Cache
 from geonew.errors import FeatureError, InputError
 from geonew.features import FeatureSpec, Frame, MeshFeatures, featurise
 from geonew.fem.loads import neumann_load, sum_at
+from geonew.fem.operators import stiffness_parts
 from geonew.mesh import Mesh
 from geonew.model.anchors import farthest_points
-from geonew.model.terms import global_parameters, global_powers, term_matrices, term_plan
+from geonew.model.terms import (
+    global_parameters,
+    global_powers,
+    part_positions,
+    term_matrices,
+    term_plan,
+)
 from geonew.problem import (
     BoundaryData,
     BoundaryValues,
@@ -92,6 +99,7 @@ class Sample:
     target: Float[ndarray, "N F"] | None = None
     notes: tuple[str, ...] = ()
     _farthest: list[Int[ndarray, "_"]] = field(default_factory=list, init=False, repr=False)
+    _parts: dict[int, csr_array] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_nodes(self) -> int:
@@ -107,6 +115,17 @@ class Sample:
     def fixed(self) -> Bool[ndarray, "N F"]:
         """Prescribed components."""
         return self.values.fixed
+
+    def matrix(self, position: int) -> csr_array:
+        """A fine matrix by its position (:mod:`geonew.model.terms`)."""
+        if position >= 0:
+            return self.matrices[position]
+        if not self._parts:
+            length = self.problem.reference_length ** (self.mesh.dim - 2)
+            parts = stiffness_parts(self.mesh, self.frame.rotation)
+            positions = part_positions(self.mesh.dim)
+            self._parts.update({positions[pair]: part / length for pair, part in parts.items()})
+        return self._parts[position]
 
     def farthest(self, count: int) -> Int[ndarray, "_"]:
         """The first so many farthest points, or all nodes; found when first asked for."""

@@ -13,6 +13,7 @@ and skew ones skew to the last bit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy import ndarray
@@ -22,7 +23,8 @@ from geonew.fem import FineOperators
 from geonew.fem.forms import Rank, assemble_form, known_form
 from geonew.problem import Problem, Term
 
-# Positions in every sample's tuple of matrices; after them those of the terms.
+# Positions in every sample's tuple of matrices; after them those of the terms. Negative ones are
+# the parts of the stiffness, which few models need: they are assembled when asked for.
 STIFFNESS, MASS = 0, 1
 
 
@@ -67,6 +69,12 @@ class TermPlan:
 def gradient_positions(dim: int) -> range:
     """Positions of the gradient matrices G_k."""
     return range(MASS + 1, MASS + 1 + dim)
+
+
+def part_positions(dim: int) -> dict[tuple[int, int], int]:
+    """Positions of the stiffness's parts K_kl, k <= l."""
+    pairs = combinations_with_replacement(range(dim), 2)
+    return {pair: -1 - number for number, pair in enumerate(pairs)}
 
 
 def term_plan(problem: Problem) -> TermPlan:
