@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from geonew.data.columns import content_digest
@@ -175,6 +176,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from square_family import Square
 from geonew.data import generate as module
+from geonew.data.pools import ProcessPool
 from geonew.data.request import Request
 module.COMMIT_SECONDS = 0.0
 if __name__ == "__main__":
@@ -182,15 +184,22 @@ if __name__ == "__main__":
     if {limit}:
         resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
     family = Square(failing=0.2, pause={pause})
-    module.generate(family, Request("square", "train", 24, 7, {level!r}), Path(sys.argv[1]))
+    request = Request("square", "train", 24, 7, {level!r})
+    module.generate(family, request, Path(sys.argv[1]), {pool})
 """
 FINE = Request("square", "train", 24, 7, "fine")
 
 
-def script(folder: Path, limit: int = 0, pause: float = 0.0, level: str = "coarse") -> Path:
+def script(
+    folder: Path,
+    limit: int = 0,
+    pause: float = 0.0,
+    level: str = "coarse",
+    pool: str = "module.InProcess()",
+) -> Path:
     path = folder / "script.py"
-    text = SCRIPT.format(tests=str(ROOT / "tests"), limit=limit, pause=pause, level=level)
-    path.write_text(text)
+    tests = str(ROOT / "tests")
+    path.write_text(SCRIPT.format(tests=tests, limit=limit, pause=pause, level=level, pool=pool))
     return path
 
 
@@ -222,6 +231,19 @@ def test_killed_and_resumed(tmp_path, undisturbed, samples):
     assert contents(path) == undisturbed
     assert not journal_of(path).exists()
     assert not part_of(path).exists()
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path):
+    path = tmp_path / "d.h5"
+    command = [sys.executable, script(tmp_path, pause=0.5, pool="ProcessPool(1)"), path]
+    process = subprocess.Popen(command)
+    while process.poll() is None and not (path.exists() and len(DataSet(path, check=False))):
+        time.sleep(0.01)
+    started = psutil.Process(process.pid).children()
+    assert any("spawn_main" in part for child in started for part in child.cmdline())
+    process.kill()
+    process.wait()
+    assert not psutil.wait_procs(started, timeout=20)[1]
 
 
 @pytest.mark.slow

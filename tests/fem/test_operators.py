@@ -13,6 +13,7 @@ from skfem.helpers import dot
 from geonew.errors import MeshError
 from geonew.fem import assemble
 from geonew.fem.bridge import p1_element, skfem_mesh
+from geonew.fem.operators import stiffness_parts
 from geonew.mesh import Mesh
 
 ROUND_OFF = 1e-12
@@ -158,6 +159,21 @@ def test_gradient_operators_integrate_by_parts(zoo_mesh):
         np.add.at(expected, zoo_mesh.boundary_facets, share[:, None])
         got = (ops.gradient[k] + ops.gradient[k].T) @ ones
         assert np.abs(got - expected).max() < 1e-12 * np.abs(zoo_mesh.boundary_normals).max()
+
+
+def test_parts_of_the_stiffness_add_up_in_any_axes(zoo_mesh):
+    ops, d = assemble(zoo_mesh), zoo_mesh.dim
+    axes = np.linalg.qr(np.random.default_rng(0).standard_normal((d, d)))[0]
+    parts, plain = stiffness_parts(zoo_mesh, axes), stiffness_parts(zoo_mesh, np.eye(d))
+    assert len(parts) == d * (d + 1) / 2
+    size = abs(ops.stiffness).max()
+    assert abs(sum(parts[k, k] for k in range(d)) - ops.stiffness).max() < ROUND_OFF * size
+    whole = {**plain, **{(b, a): part.T for (a, b), part in plain.items() if a != b}}
+    for j, k in parts:  # turned by hand
+        turned = sum(axes[j, a] * axes[k, b] * part for (a, b), part in whole.items())
+        assert abs(parts[j, k] - turned).max() < ROUND_OFF * size
+    for k in range(d):
+        assert (parts[k, k] != parts[k, k].T).nnz == 0
 
 
 def test_nodal_gradient_is_exact_for_linear_functions(zoo_mesh):

@@ -13,6 +13,7 @@ from geonew.model.terms import (
     global_parameters,
     global_powers,
     gradient_positions,
+    part_positions,
     term_matrices,
     term_plan,
 )
@@ -136,3 +137,13 @@ def test_matrices_follow_the_plan() -> None:
     assert len(matrices) == MASS + 1 + len(plan.sources) + problem.dim
     for position, gradient in zip(gradient_positions(2), operators.gradient, strict=True):
         assert matrices[position] is gradient
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_parts_of_the_stiffness_are_found_by_negative_positions(name: str) -> None:
+    sample = prepared(name)
+    positions = part_positions(sample.problem.dim)
+    assert max(positions.values()) < 0
+    total = sum(sample.matrix(at) for (j, k), at in positions.items() if j == k)
+    stiffness = sample.matrix(STIFFNESS)
+    assert abs(total - stiffness).max() <= 1e-12 * abs(stiffness).max()

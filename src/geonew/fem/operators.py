@@ -106,18 +106,18 @@ def assemble(mesh: Mesh) -> FineOperators:
 def stiffness_parts(
     mesh: Mesh, rotation: Float[ndarray, "d d"]
 ) -> dict[tuple[int, int], csr_array]:
-    r"""The parts :math:`(K_{kl})_{ij} = \int \partial_k\phi_i\,\partial_l\phi_j`, k <= l, of K.
+    r"""The parts :math:`(K_{jk})_{ab} = \int \partial_j\phi_a\,\partial_k\phi_b`, j <= k, of K.
 
     Args:
         mesh: in any axes.
-        rotation: its rows are the axes of the directions k and l.
+        rotation: its rows are the axes of the directions j and k.
 
     """
     slopes = _hat_gradients(mesh) @ rotation.T
     weighted, parts = mesh.volumes[:, None, None] * slopes, {}
-    for k, l in combinations_with_replacement(range(mesh.dim), 2):
-        part = _summed(mesh, weighted[:, :, None, k] * slopes[:, None, :, l])
-        parts[k, l] = _symmetric(part) if k == l else part
+    for j, k in combinations_with_replacement(range(mesh.dim), 2):
+        part = _summed(mesh, weighted[:, :, None, j] * slopes[:, None, :, k])
+        parts[j, k] = _symmetric(part) if j == k else part
     return parts
 
 

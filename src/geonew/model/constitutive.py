@@ -136,8 +136,8 @@ class Constitutive(nn.Module):
         if self._parts:
             tensor = self.anisotropy(parameters)
             found = [
-                Coupling(matrix, L @ tensor[:, k, :, l] @ L.mT, int(k != l))
-                for (k, l), matrix in self._parts.items()
+                Coupling(matrix, L @ tensor[:, j, :, k] @ L.mT, int(j != k))
+                for (j, k), matrix in self._parts.items()
             ]
         else:
             found = [Coupling(STIFFNESS, L @ L.mT, 0)]

@@ -72,7 +72,7 @@ def gradient_positions(dim: int) -> range:
 
 
 def part_positions(dim: int) -> dict[tuple[int, int], int]:
-    """Positions of the stiffness's parts K_kl, k <= l."""
+    """Positions of the stiffness's parts K_jk, j <= k."""
     pairs = combinations_with_replacement(range(dim), 2)
     return {pair: -1 - number for number, pair in enumerate(pairs)}
 
