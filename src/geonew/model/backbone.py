@@ -95,7 +95,8 @@ class Backbone(nn.Module):
         diffusion: epsilon, for components without a symmetric known term.
         stabilisation: theta at the start.
         learned: whether a constitutive law is learned beside the terms,
-        anisotropic: and of a medium that tells directions apart.
+        anisotropic: and of a medium that tells directions apart,
+        identified: which is identified before training.
         tuned: width of the context from which factors of the symmetric terms come; 0 for none.
         traced: whether the matrix itself is differentiated, as a law that reads it needs it.
 
@@ -109,6 +110,7 @@ class Backbone(nn.Module):
         *,
         learned: bool = False,
         anisotropic: bool = False,
+        identified: bool = False,
         tuned: int = 0,
         traced: bool = False,
     ) -> None:
@@ -143,6 +145,7 @@ class Backbone(nn.Module):
                 diffusion,
                 self.gauged,
                 anisotropic=anisotropic,
+                identified=identified,
             )
             held = set(range(F))
         self.diffused = tuple(f for f in range(F) if f not in held and diffusion > 0)

@@ -47,6 +47,8 @@ class ModelConfig:
         constitutive: where nothing is known, learn a linear constitutive law, one for all
             geometries, beside the flux law (the paper's law does without).
         anisotropic: that law may tell directions apart and couple them, as an elastic medium does.
+        identified: begin with the constants that explain the training solutions best
+            (:mod:`geonew.model.identify`).
         learned_source: relaxation to a learned state, which known terms correct as far as they
             are trusted (:mod:`geonew.model.source`).
         trust: rate of that relaxation at the start: the larger, the less the rest of the balance
@@ -79,6 +81,7 @@ class ModelConfig:
     tuned: bool = False
     constitutive: bool = True
     anisotropic: bool = False
+    identified: bool = False
     learned_source: bool = False
     trust: float = 1.0
     diffusion: float = 1.0

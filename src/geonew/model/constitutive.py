@@ -41,9 +41,12 @@ from geonew.model.terms import STIFFNESS, gradient_positions, part_positions
 # Bound on the logarithm of L, and half of that on A: S stays within e^(4 LIMIT) of its start, so
 # that no weights make a system that float64 cannot solve.
 LIMIT = 4.0
-# An optimiser's steps have one size for all weights, and these constants may have to go far: a
-# viscosity over a pressure scale is off by e^4 at the start.
-GAIN = 10.0
+# An optimiser's steps have one size for all weights, and constants that nothing is known of may
+# have to go far: a viscosity over a pressure scale is off by e^4 at the start. Those that were
+# identified stay near: a space that has not been trained yet would lead them away.
+GAIN, SMALL_GAIN = 10.0, 0.01
+# How far towards a bound given constants may begin.
+WITHIN = 0.99
 # Parameters enter by value and by logarithm, which is cut off here.
 SMALLEST = 1e-3
 
@@ -74,10 +77,13 @@ class Constitutive(nn.Module):
         diffusion: S at the start; A and C start at 0.
         gauged: components with a gauge.
         anisotropic: whether there is an A.
+        identified: whether the constants begin where they should be.
 
     """
 
     own: Float[Tensor, "F 1"]  # 0 in rows with a gauge
+    given: Float[Tensor, "k F F"] | None
+    given_tensor: Float[Tensor, "m m"] | None
 
     def __init__(
         self,
@@ -88,21 +94,52 @@ class Constitutive(nn.Module):
         gauged: tuple[int, ...] = (),
         *,
         anisotropic: bool = False,
+        identified: bool = False,
     ) -> None:
         super().__init__()
+        self.components, self.directions = components, directions
+        self.diffusion, self.gauged = diffusion, gauged
+        self.gain = SMALL_GAIN if identified else GAIN
         shape = (1 + directions, components, components)
         self.base = nn.Parameter(torch.zeros(shape))  # for a Cholesky factor of S; C^k
         self.follow = nn.Parameter(torch.zeros(2 * parameters, *shape))
         self.tensor = None  # A, and how it follows the parameters
+        size = directions * components
         if anisotropic and directions:
-            size = directions * components
             self.tensor = nn.Parameter(torch.zeros(1 + 2 * parameters, size, size))
         self._gradients = gradient_positions(directions)
         self._parts = part_positions(directions) if self.tensor is not None else {}
         self._start = math.log(diffusion) / 2
+        # What was identified: weights say how far from it the constants are.
+        self.register_buffer("given", torch.zeros_like(self.base) if identified else None)
+        tensorial = identified and self.tensor is not None
+        self.register_buffer("given_tensor", torch.zeros(size, size) if tensorial else None)
         own = torch.ones(components, 1, dtype=torch.float64)
         own[list(gauged)] = 0
         self.register_buffer("own", own, persistent=False)
+
+    def start_at(self, S: Float[Tensor, "m m"], C: Float[Tensor, "k F F"]) -> None:
+        """Take over identified constants, as far as the bounds allow.
+
+        Args:
+            S: positive definite, over components, or (direction, component) if anisotropic.
+            C: one matrix per direction.
+
+        """
+        assert self.given is not None
+        if self.given_tensor is not None:
+            values, vectors = torch.linalg.eigh(S)
+            logs = torch.log(values)
+            A = (vectors * (logs - logs.mean())) @ vectors.mT
+            part = (A.norm() / (2 * LIMIT)).clamp(max=WITHIN)
+            self.given_tensor.copy_(A / (1 - part**2).sqrt())
+            S = torch.exp(logs.mean()) * torch.eye(self.components, dtype=S.dtype)
+        L = torch.linalg.cholesky(S)
+        sizes = L.diagonal()
+        root = torch.atanh((L / sizes[:, None]).tril(-1).clamp(-WITHIN, WITHIN))
+        within = ((torch.log(sizes) - self._start) / LIMIT).clamp(-WITHIN, WITHIN)
+        self.given[0] = root + torch.diag(LIMIT * torch.atanh(within))
+        self.given[1:] = C
 
     @property
     def matrices(self) -> tuple[int, ...]:
@@ -114,7 +151,8 @@ class Constitutive(nn.Module):
     ) -> tuple[Float[Tensor, "B F F"], Float[Tensor, "B k F F"]]:
         """The factor L of S, and C, for global parameters of unit size."""
         moved = torch.einsum("bp,pkfg->bkfg", _readings(parameters), self.follow.double())
-        raw = GAIN * (self.base.double() + moved)
+        raw = self.gain * (self.base.double() + moved)
+        raw = raw if self.given is None else raw + self.given.double()
         root, C = raw[:, 0], raw[:, 1:] * self.own.double()
         size = LIMIT * torch.tanh(root.diagonal(dim1=-2, dim2=-1) / LIMIT) + self._start
         unit = torch.eye(root.shape[-1], dtype=root.dtype, device=root.device)
@@ -124,7 +162,8 @@ class Constitutive(nn.Module):
         """The exponential of A."""
         assert self.tensor is not None
         base, follow = self.tensor[0].double(), self.tensor[1:].double()
-        raw = GAIN * (base + torch.einsum("bp,pij->bij", _readings(parameters), follow))
+        raw = self.gain * (base + torch.einsum("bp,pij->bij", _readings(parameters), follow))
+        raw = raw if self.given_tensor is None else raw + self.given_tensor.double()
         A = (raw + raw.mT) / 2
         size = A.flatten(1).norm(dim=1)[:, None, None] / (2 * LIMIT)
         d, F = len(self._gradients), self.base.shape[-1]

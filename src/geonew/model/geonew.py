@@ -41,6 +41,7 @@ from geonew.model.flux.paper import PaperLaw
 from geonew.model.flux.structured import StructuredLaw
 from geonew.model.galerkin import NodalOperators
 from geonew.model.graph import FluxGraph
+from geonew.model.identify import identify
 from geonew.model.implicit import differentiable
 from geonew.model.mirror import Mirror
 from geonew.model.newton import Solution, Status, solve
@@ -151,6 +152,7 @@ class GeoNeW(nn.Module):
             config.stabilisation,
             learned=learned,
             anisotropic=config.anisotropic,
+            identified=config.identified,
             tuned=d if config.tuned else 0,
             traced=config.law == "paper",
         )
@@ -357,7 +359,7 @@ class GeoNeW(nn.Module):
         return batch if weight.device.type == "cpu" else batch.to(weight.device)
 
     def normalise_tokens(self, samples: Sequence[Sample]) -> None:
-        """What is read off the training samples: the scaling of the tokens, the largest volume."""
+        """What is read off the training samples: scaling, largest volume, constants of a medium."""
         self.scaling.fit(samples)
         if self.mirror is not None:
             self.mirror.check(samples)
@@ -365,6 +367,10 @@ class GeoNeW(nn.Module):
             tokens = (torch.from_numpy(s.tokens).to(self.scaling.mean) for s in samples)
             self.encoder.convolutions.fit(self.scaling(t) for t in tokens)
         self.largest.fill_(max(float(s.mass.sum()) for s in samples))
+        law = self.backbone.constitutive
+        if self.config.identified and law is not None:
+            medium = identify(law, samples)
+            law.start_at(torch.from_numpy(medium.S), torch.from_numpy(medium.C))
 
     def windows(self, sample: Sample) -> int:
         """Windows that a sample gets; one where no term would couple several."""
