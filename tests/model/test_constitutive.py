@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from geonew.model.backbone import flatten_blocks
 from geonew.model.constitutive import GAIN, LIMIT, Constitutive
 from geonew.model.geonew import GeoNeW
 from geonew.model.sample import Sample
@@ -113,6 +114,8 @@ def test_first_order_part_is_skew_to_the_last_bit(name: str, anisotropic: bool) 
     assert (first + first.transpose(1, 2).mT).abs().max() <= 1e-15 * size
     symmetric = (full + full.transpose(1, 2).mT) / 2
     assert (symmetric - second).abs().max() <= 1e-15 * size
+    energies = torch.linalg.eigvalsh(flatten_blocks(second)[0])
+    assert energies.min() >= -1e-13 * energies.max()
 
 
 def test_a_scalar_has_no_directions() -> None:

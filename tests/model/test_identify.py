@@ -137,6 +137,15 @@ def test_a_model_begins_with_what_its_training_data_say() -> None:
         assert redraw(begun, 1)(batch).converged.all()
 
 
+def test_what_was_found_is_said() -> None:
+    medium = Medium(np.array([[0.123456, 0.0], [0.0, 12.3456]]), np.ones((1, 2, 2)), 0.0375)
+    assert str(medium) == (
+        "constants found in the training data: S = [[0.1, 0.0], [0.0, 12.3]], "
+        "C1 = [[1.0, 1.0], [1.0, 1.0]]; 3.8 % of the load are left unexplained"
+    )
+    assert str(replace(medium, residual=np.nan)).endswith("(no load: up to a factor)")
+
+
 def test_solutions_are_needed() -> None:
     sample = prepared("elastic")
     with pytest.raises(ConfigError, match="there are no solutions"):

@@ -63,6 +63,18 @@ def test_training_lowers_the_loss_and_keeps_the_best(files, tmp_path):
     assert about["extra"]["validation"]["combined"] == outcome.best
 
 
+def test_constants_are_found_in_the_training_data_and_kept(files, tmp_path):
+    model = {**runs.TINY["model"], "known": False, "identified": True}
+    raw = runs.configuration(files, output=str(tmp_path / "run"), model=model, budget={"steps": 3})
+    outcome = train(read_config(raw))
+    notes = [e["text"] for e in read_log(outcome.folder) if e["event"] == "note"]
+    assert sum(text.startswith("constants found in the training data: S = ") for text in notes) == 1
+    given = "weights/backbone.constitutive.given"
+    best, last = (read_container(outcome.folder / name)[0] for name in (BEST, LAST))
+    assert torch.equal(best[given], last[given])
+    assert (best[given] != 0).any()
+
+
 def test_same_seed_same_losses(files, tmp_path):
     curves = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):

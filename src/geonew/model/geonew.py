@@ -41,7 +41,7 @@ from geonew.model.flux.paper import PaperLaw
 from geonew.model.flux.structured import StructuredLaw
 from geonew.model.galerkin import NodalOperators
 from geonew.model.graph import FluxGraph
-from geonew.model.identify import identify
+from geonew.model.identify import Medium, identify
 from geonew.model.implicit import differentiable
 from geonew.model.mirror import Mirror
 from geonew.model.newton import Solution, Status, solve
@@ -164,6 +164,7 @@ class GeoNeW(nn.Module):
         self.source = None
         if config.learned_source:
             self.source = LearnedSource(d, F, self.backbone.gauged, config.trust)
+        self.medium: Medium | None = None  # identified in training samples
         self.register_buffer("largest", torch.tensor(torch.inf))  # volume of a training sample
         self._graphs: dict[int, FluxGraph] = {}
 
@@ -369,8 +370,8 @@ class GeoNeW(nn.Module):
         self.largest.fill_(max(float(s.mass.sum()) for s in samples))
         law = self.backbone.constitutive
         if self.config.identified and law is not None:
-            medium = identify(law, samples)
-            law.start_at(torch.from_numpy(medium.S), torch.from_numpy(medium.C))
+            self.medium = identify(law, samples)
+            law.start_at(torch.from_numpy(self.medium.S), torch.from_numpy(self.medium.C))
 
     def windows(self, sample: Sample) -> int:
         """Windows that a sample gets; one where no term would couple several."""

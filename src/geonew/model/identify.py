@@ -55,6 +55,14 @@ class Medium:
     C: Float[ndarray, "k F F"]
     residual: float
 
+    def __str__(self) -> str:
+        parts = {"S": self.S, **{f"C{k + 1}": C for k, C in enumerate(self.C)}}
+        found = ", ".join(f"{name} = {_shown(matrix)}" for name, matrix in parts.items())
+        if np.isnan(self.residual):
+            return f"constants found in the training data: {found} (no load: up to a factor)"
+        left = f"{100 * self.residual:.2g} % of the load are left unexplained"
+        return f"constants found in the training data: {found}; {left}"
+
 
 def identify(law: Constitutive, samples: Sequence[Sample]) -> Medium:
     """The medium that explains the solutions of some samples best.
@@ -154,6 +162,12 @@ class _Unknowns:
         for (k, f, g), value in zip(self.second, theta[len(self.first) :], strict=True):
             C[k, f, g] = value
         return S, C
+
+
+def _shown(matrix: Float[ndarray, "m m"]) -> str:
+    """Rows of a matrix with as many digits as matter."""
+    digits = 2 - int(np.floor(np.log10(np.abs(matrix).max(initial=1e-300))))
+    return str(np.round(matrix, max(digits, 0)).tolist())
 
 
 def _positive(S: Float[ndarray, "m m"]) -> Float[ndarray, "m m"]:

@@ -138,6 +138,9 @@ def _loop(
     if state.step == 0:
         _checkpoint(run, state, clock, folder)  # there is always one to go on from
     tell("start", samples=len(samples), parameters=_count(run), skipped=list(run.data.skipped))
+    medium = getattr(run.model, "medium", None)
+    if state.step == 0 and medium is not None:
+        tell("note", text=str(medium))
     interrupted = False
     while True:
         spent = config.budget.spent(state.epoch + state.position / len(batches), state.step, clock)
