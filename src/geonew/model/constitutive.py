@@ -38,7 +38,7 @@ from geonew.model.batch import Batch
 from geonew.model.space import ReducedSpace
 from geonew.model.terms import STIFFNESS, gradient_positions, part_positions
 
-# Bound on the logarithm of L, and half of that on A: S stays within e^(4 LIMIT) of its start, so
+# Bound on the logarithm of L, and on half of A: S stays within e^(4 LIMIT) of its start, so
 # that no weights make a system that float64 cannot solve.
 LIMIT = 4.0
 # An optimiser's steps have one size for all weights, and constants that nothing is known of may

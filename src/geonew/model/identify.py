@@ -37,8 +37,6 @@ PRIOR = 1e-6
 # Least eigenvalue of S that is taken over, in terms of the largest.
 LEAST = 1e-3
 
-Entry = tuple[int, int, int]  # matrix and test, trial component of a constant
-
 
 @dataclass(frozen=True, eq=False)
 class Medium:
@@ -86,8 +84,8 @@ def identify(law: Constitutive, samples: Sequence[Sample]) -> Medium:
         for f, columns in enumerate(unknowns.columns(sample)):
             fixed = np.flatnonzero(sample.fixed[:, f])
             solver = solvers.fixing(fixed if fixed.size else np.zeros(1, dtype=np.int64))
-            own = np.column_stack([columns, sample.load[:, f]])[solver.free]
-            gram = own.T @ solver.solve(np.column_stack([columns, sample.load[:, f]]))[solver.free]
+            own = np.column_stack([columns, sample.load[:, f]])
+            gram = own.T @ solver.solve(own)  # which is 0 at fixed nodes
             normal += gram[:-1, :-1]
             right += gram[:-1, -1]
             load += gram[-1, -1]
@@ -106,7 +104,7 @@ class _Unknowns:
     """The numbers theta: entries of S's upper triangle, then those of C that a law has.
 
     Args:
-        first: entries of S by row and column, each with its fine matrix.
+        first: entries of S by row and column, the row not after the column.
         second: entries of C by direction, row and column.
         components: number of components.
         directions: number of matrices C^k.
@@ -115,7 +113,7 @@ class _Unknowns:
     """
 
     first: tuple[tuple[int, int], ...]
-    second: tuple[Entry, ...]
+    second: tuple[tuple[int, int, int], ...]
     components: int
     directions: int
     start: Float[ndarray, "t"]
@@ -139,9 +137,7 @@ class _Unknowns:
         positions = part_positions(self.directions)
         for t, (a, b) in enumerate(self.first):
             (j, f), (k, g) = divmod(a, F), divmod(b, F)
-            position = STIFFNESS if whole else positions[min(j, k), max(j, k)]
-            matrix = sample.matrix(position)
-            matrix = matrix if j <= k else matrix.T
+            matrix = sample.matrix(STIFFNESS if whole else positions[j, k])
             result[f][:, t] += matrix @ u[:, g]
             if a != b:
                 result[g][:, t] += matrix.T @ u[:, f]
