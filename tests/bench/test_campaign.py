@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from geonew.bench.campaign import FAMILIES, GRIDS, RATES, campaign, rate_cells, rows_of
+from geonew.bench.campaign import (
+    ABLATED,
+    FAMILIES,
+    GRIDS,
+    RATES,
+    campaign,
+    rate_cells,
+    rows_of,
+    unchanged_cell,
+)
 from geonew.bench.cell import Cell, check_order, matching
 from geonew.bench.choices import best_rows, chosen_rate, is_chosen, visible
 from geonew.bench.rows import OURS, ROWS, model_of, settings_of
@@ -49,6 +58,15 @@ def test_budgets_are_equal_within_a_table():
     for group, minutes in (("rate", 2), ("main", 5), ("long", 15), ("longest", 60)):
         assert {c.cpu_minutes for c in WHOLE.cells if c.group == group} == {minutes}
     assert {c.cpu_minutes for c in WHOLE.cells if c.group == "ablation"} == {5}
+
+
+def test_every_ablation_is_compared_with_the_same_model_unchanged():
+    ablations = [c for c in WHOLE.cells if c.group == "ablation"]
+    plain = {c.row: c for c in ablations if not c.settings}
+    assert {unchanged_cell(row) for row in ABLATED} == {c.name for c in plain.values()}
+    for cell in ablations:
+        base = plain[cell.row]
+        assert (cell.family, cell.seed, cell.tests) == (base.family, base.seed, base.tests)
 
 
 def test_the_small_suite_is_the_same_campaign_in_seconds():

@@ -17,6 +17,7 @@ TRAINED = [
     f"long/{HARD}/known+learned/0",
     f"long/{HARD}/known+learned/1",
     f"long/{HARD}/transolver/0",
+    "ablation/unchanged/known+learned",
     "ablation/depth-1/known+learned",
 ]
 EVALUATED = ["sweep/known+learned", "sweep/transolver", "swap/known+learned", "rescale/transolver"]

@@ -163,6 +163,13 @@ def test_numbers_are_those_of_the_cells(written, numbers):
     assert (
         value_of(numbers, "inference-time", label, "N = 1") == document["runtime"]["id"]["forward"]
     )
+    changed = combined(place, "ablation/depth-1/known+learned", "id")
+    unchanged = combined(place, "ablation/unchanged/known+learned", "id")
+    assert value_of(numbers, "ablations", "… depth 1", "ID") == changed
+    assert value_of(numbers, "ablations", "… depth 1", "over unchanged") == pytest.approx(
+        changed / unchanged
+    )
+    assert value_of(numbers, "encodings", label, "mesh-based, ID") == unchanged
     seconds = document["train_samples"] / document["samples_per_second"]
     assert value_of(numbers, "training-time", label, "N = 1") == pytest.approx(seconds)
     assert numbers["cells"].keys() == read_results(place).found.keys()

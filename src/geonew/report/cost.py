@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from geonew.bench.campaign import DEPTHS, HARD, PARTITIONS
+from geonew.bench.campaign import DEPTHS, HARD, PARTITIONS, unchanged_cell
 from geonew.bench.rows import OURS
 from geonew.report import published
 from geonew.report.results import LABELS, Document, Results, main_of
@@ -29,13 +29,13 @@ def cost_tables(results: Results) -> Iterator[Table]:
 def by_depth(row: str) -> dict[int, str]:
     """Depth of the encoder -> cell of a row."""
     cells = {depth: f"ablation/depth-{depth}/{row}" for depth in DEPTHS}
-    return dict(sorted({**cells, BASE_DEPTH: f"main/{HARD}/{row}"}.items()))
+    return dict(sorted({**cells, BASE_DEPTH: unchanged_cell(row)}.items()))
 
 
 def by_partitions(results: Results) -> dict[int, str]:
     """Number of partitions -> cell of known+learned, that of the base configuration too."""
     cells = {p: f"ablation/partitions-{p}/known+learned" for p in PARTITIONS}
-    base = f"main/{HARD}/known+learned"
+    base = unchanged_cell("known+learned")
     if base in results:
         cells[int(results[base]["architecture"]["partitions"])] = base
     return dict(sorted(cells.items()))
@@ -60,12 +60,7 @@ def inference_time(results: Results) -> Table:
     for row in TIMED:
         cells = by_depth(row)
         used += list(cells.values())
-        mine = [
-            Entry(
-                results[n].get("runtime", {}).get("id", {}).get("forward") if n in results else None
-            )
-            for n in cells.values()
-        ]
+        mine = [_forward(results, name) for name in cells.values()]
         others = [Entry(v) for v in _published(published.INFERENCE, row)]
         lines.append(Line(LABELS[row], (*mine, *others), ours=row in OURS))
     return Table(

@@ -37,7 +37,7 @@ from geonew.plot.model import partitions_figure
 from geonew.plot.shocks import ShockView, shocks_figure
 from geonew.problem import Problem
 from geonew.report.picture import Picture
-from geonew.report.results import LABELS, Results
+from geonew.report.results import BUDGETS, LABELS, Results, runs_of
 from geonew.train.checkpoint import ModelFile, read_model
 from geonew.train.samples import locate
 
@@ -200,8 +200,7 @@ def _predictions(results: Results, file: str, rescale: bool = False) -> _Drawn:
             error = _error(about, asked, made)
             fields[f"{label} ({100 * error:.3g} %)"] = _by_name(about.problem, made[0].fields)
     if not fields:
-        wanted = ", ".join(f"long/{HARD}/{row}/0" for row in COMPARED)
-        raise DataError(f"no model of {HARD} is on disk (looked for {wanted} and others)")
+        raise DataError(f"no model of {HARD} is on disk (looked for {' and '.join(COMPARED)})")
     return _Drawn(truth, fields, cells)
 
 
@@ -309,10 +308,9 @@ def _test_file(results: Results, test: str) -> str:
 
 def _find(results: Results, family: str, row: str) -> tuple[str, Path] | None:
     """The longest training of a row whose model is still on disk."""
-    known = {cell.name for cell in results.place.campaign.cells}
-    for name in (f"longest/{family}/{row}", f"long/{family}/{row}/0", f"main/{family}/{row}"):
-        if name in known and name in results:
-            path = results.checkpoint(name)
+    for group in reversed(BUDGETS):
+        for name in runs_of(group, family, row):
+            path = results.checkpoint(name) if name in results else None
             if path is not None:
                 return name, path
     return None

@@ -38,7 +38,7 @@ LABELS = {
     "geofno": "Geo-FNO",
     "unet": "U-Net",
 }
-# Trainings of one budget: group -> what a person calls it. The longest decides where several exist.
+# Groups of trainings with one budget each, the longest last.
 BUDGETS = ("main", "long", "longest")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from geonew.bench.campaign import HARD, rate_cells
+from geonew.bench.campaign import ABLATED, HARD, rate_cells, unchanged_cell
 from geonew.bench.rows import OURS, ROWS
 from geonew.report import published
 from geonew.report.accuracy import KNOWN
@@ -16,7 +16,6 @@ from geonew.report.results import LABELS, Results, main_of
 from geonew.report.table import NOTHING, Column, Entry, Line, Table, number_or_nothing
 from geonew.train.metrics import COMBINED
 
-ENCODED = ("known+learned", "learned", "inducing")
 WORDS = {
     "point-cloud": "point cloud in place of mesh features",
     "no-gradients": "without gradients of features",
@@ -126,10 +125,10 @@ def encodings(results: Results) -> Table:
         Column("point cloud", best=False, published=True),
         Column("mesh-based", best=False, published=True),
     )
-    used = [n for row in ENCODED for n in (f"ablation/point-cloud/{row}", f"main/{HARD}/{row}")]
-    lines = []
-    for row in ENCODED:
-        pair = (f"ablation/point-cloud/{row}", f"main/{HARD}/{row}")
+    used, lines = [], []
+    for row in ABLATED:
+        pair = (f"ablation/point-cloud/{row}", unchanged_cell(row))
+        used += pair
         mine = [results.entry([name], test) for test, name in product(("id", "ood"), pair)]
         others = [e / 100 for e in published.ENCODING.get(row, ())]
         beside = [Entry(e) for e in others] or [NOTHING, NOTHING]
@@ -156,34 +155,32 @@ def ablations(results: Results) -> Table:
         Column("samples/s", "number", best=False),
     )
     cells = [c for c in results.place.campaign.cells if c.group == "ablation"]
-    used = [c.name for c in cells] + [f"main/{HARD}/{row}" for row in ENCODED]
     lines = []
-    for row in ENCODED:
-        base = [f"main/{HARD}/{row}"]
-        mine = [c for c in cells if c.row == row and c.name in results]
-        if not mine:
+    for row in ABLATED:
+        base = unchanged_cell(row)
+        changed = [c.name for c in cells if c.row == row and c.name != base and c.name in results]
+        if not changed:
             continue
         lines.append(_ablation(results, LABELS[row], base, base))
-        for cell in mine:
-            lines.append(_ablation(results, f"… {_change(cell.name)}", [cell.name], base))
+        lines += [_ablation(results, f"… {_change(name)}", name, base) for name in changed]
     return Table(
         key="ablations",
         title="Ablations, NS2d-c++",
         corner="change",
         columns=tuple(Column(c.name, c.kind, best=False) for c in columns),
         lines=tuple(lines),
-        caption=results.provenance(used),
+        caption=results.provenance([c.name for c in cells]),
         notes=("Over unchanged: error over that of the same model without the change.",),
     )
 
 
-def _ablation(results: Results, label: str, names: list[str], base: list[str]) -> Line:
+def _ablation(results: Results, label: str, name: str, base: str) -> Line:
     entries = []
     for test in ("id", "ood"):
-        mine, plain = results.entry(names, test), results.entry(base, test)
+        mine, plain = results.entry([name], test), results.entry([base], test)
         ratio = mine.value / plain.value if mine.value and plain.value else None
-        entries += [mine, NOTHING if names == base else Entry(ratio)]
-    speed = results[names[0]]["samples_per_second"] if names[0] in results else None
+        entries += [mine, NOTHING if name == base else Entry(ratio)]
+    speed = results[name]["samples_per_second"] if name in results else None
     return Line(label, (*entries, Entry(speed)), ours="Geo-NeW" in label)
 
 
