@@ -39,11 +39,12 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/mkdocs build --strict
 
-# What the pages show and list is made, not drawn: pictures, and the map of the code.
+# What the pages show and list is made, not drawn: pictures, map of the code, settings.
 pictures: demo
 	cp out/demo/flow.png docs/images/flow.png
 	$(BIN)/python docs/make_pictures.py
 	$(BIN)/python docs/make_map.py
+	$(BIN)/python docs/make_settings.py
 
 clean:
 	rm -rf $(VENV) out site

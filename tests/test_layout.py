@@ -110,3 +110,12 @@ def test_every_module_is_on_the_map_and_nothing_else():
     assert not missing, "run `python docs/make_map.py`"
     assert not gone, "run `python docs/make_map.py`"
     assert len(listed) == len(set(listed))
+
+
+def test_the_page_of_settings_says_what_the_code_does():
+    made = subprocess.run(
+        [sys.executable, "-c", "import make_settings; print(make_settings.compose(), end='')"],
+        cwd=ROOT / "docs", capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert made.count("\n## ") > 10
+    assert made == (ROOT / "docs" / "settings.md").read_text(), "run `python docs/make_settings.py`"

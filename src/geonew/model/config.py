@@ -17,7 +17,7 @@ from geonew.model.space import Boundary
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Sizes and choices of a model; the defaults are the paper's.
+    """Sizes and choices of a model; by default the sizes are the paper's, the choices our own.
 
     Args:
         width: embedding width d.
@@ -57,7 +57,7 @@ class ModelConfig:
         stabilisation: theta of equal-order pressure at the start. Linear elements want 1/12 with
             their own size for H; learned functions resolve far more than |Omega|/P lets expect,
             and damping at that length costs half of the accuracy. A random basis wants more.
-        structured, paper: settings of the laws.
+        structured, paper: settings of that law.
         newton: settings of the solve.
 
     """

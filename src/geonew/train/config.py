@@ -36,17 +36,17 @@ class RunConfig:
 
     Args:
         output: folder of checkpoints and logs.
-        data: files.
+        data: training and validation files.
         features: what the model sees of a mesh.
-        model: which model.
-        optimiser: how its weights move.
-        budget: for how long.
+        model: which model, and its sizes.
+        optimiser: by which its weights move.
+        budget: how long to train.
         batch: samples per step, over all processes.
         least_converged: a batch with a smaller part of solved samples is skipped.
         validate_every: steps between validations; none means once per epoch.
         checkpoint_every: steps between checkpoints.
         seed: of weights, batches and anchors.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``.
+        device: ``"cpu"``, ``"cuda"``, or ``"auto"`` for a GPU where there is one.
         precision: of the encoder; ``"mixed"`` is bfloat16 where that is faster, on a GPU.
         log: what is written beside the checkpoints.
 
