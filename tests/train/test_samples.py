@@ -139,6 +139,9 @@ def test_the_clock_stands_still_and_goes_on(monkeypatch):
     now.update(wall=17.0, cpu=6.0)
     with clock.paused():
         now.update(wall=1000.0, cpu=800.0)
+        assert (clock.seconds, clock.cpu_seconds) == (110.0, 54.0), "what a checkpoint stores"
+        with clock.paused():
+            now.update(wall=2000.0, cpu=900.0)
     assert (clock.seconds, clock.cpu_seconds) == (110.0, 54.0)
     assert Budget(minutes=11.0).spent(0.0, 0, clock) == pytest.approx(1 / 6)
     assert Budget(cpu_minutes=1.0).spent(0.0, 0, clock) == pytest.approx(0.9)
