@@ -15,7 +15,7 @@ from geonew.data.record import Case, Record
 from geonew.errors import DataError
 from geonew.features import FeatureSpec
 from geonew.problem import Dirichlet, Field, FrameRule, Problem, stokes_terms
-from geonew.train.batches import epoch_batches, padding_share
+from geonew.train.batches import epoch_batches
 from geonew.train.budget import Budget, Clock
 from geonew.train.optimiser import OptimiserConfig, learning_rate
 from geonew.train.samples import (
@@ -121,6 +121,11 @@ def test_every_sample_once_per_epoch_in_a_fixed_order(sizes, batch, epoch):
     assert all(1 <= len(b) <= batch for b in batches)
     again = epoch_batches(array, batch, 1, epoch)
     assert all(np.array_equal(a, b) for a, b in zip(batches, again, strict=True))
+
+
+def padding_share(sizes, batches) -> float:
+    """Part of all rows that is padding."""
+    return 1.0 - sizes.sum() / sum(len(b) * sizes[b].max() for b in batches)
 
 
 def test_batches_change_from_epoch_to_epoch_and_pad_little():
