@@ -24,16 +24,16 @@ from geonew.train.reading import plain
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Settings of a training
 
-The keys of the file that `geonew train FILE.yaml` reads; `--set optimiser.learning_rate=1e-3` replaces
-one on the command line. A key that does not exist is refused, and the nearest one named. Examples:
-`configs/cpu`, which finish in minutes on one core, and `configs/paper`, for a GPU.
+The keys of the file that `geonew train FILE.yaml` reads; `--set optimiser.learning_rate=1e-3`
+replaces one on the command line. A key that does not exist is refused, and the nearest one named.
+Examples: `configs/cpu`, which finish in minutes on one core, and `configs/paper`, for a GPU.
 
 *Written by `python docs/make_settings.py` from the docstrings of the settings.*
 """
 REMARKS = {
     "data": "A name that is no file from here is looked up under `GEONEW_HOME/data`.",
     "budget": "Exactly one of these.",
-    "model": "`kind` says which model: `geonew`, whose other keys these are, or a baseline; see below.",
+    "model": "`kind` is `geonew`, whose other keys these are, or a baseline: see below.",
 }
 
 
@@ -51,7 +51,8 @@ def sections() -> Iterator[tuple[str, type]]:
 
 def parts(kind: type) -> dict[str, type]:
     """Fields of a dataclass that have settings of their own."""
-    return {name: hint for name, hint in get_type_hints(kind).items() if is_dataclass(hint)}
+    hints: dict[str, type] = get_type_hints(kind)
+    return {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
 
 def arguments(kind: type) -> dict[str, str]:
@@ -75,9 +76,9 @@ def _markdown(text: str) -> str:
 
 def default(field: Field) -> str:
     """A setting's default as one writes it in YAML."""
-    if field.default is MISSING and field.default_factory is MISSING:
+    value = field.default if field.default_factory is MISSING else field.default_factory()
+    if value is MISSING:
         return "*required*"
-    value = field.default_factory() if field.default is MISSING else field.default
     if is_dataclass(value) and not isinstance(value, Grid):
         return "see below"
     text = yaml.safe_dump(plain(value), default_flow_style=True).removesuffix("\n...\n").strip()

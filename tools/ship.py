@@ -294,7 +294,7 @@ def card(
     lines += [
         "",
         "The distance from the training data tells in and out of distribution apart with an AUROC "
-        f"of {figures['auroc']:.3f}. Both grow as a distribution is left, along each of its axes "
+        f"of {figures['auroc']:.3f}. Distance and width as a distribution is left along one axis "
         f"(medians over {PER_VALUE} new geometries; a distance of 1 is the edge of training):",
         "",
     ]
@@ -399,15 +399,15 @@ def _mean(found: dict[str, Any]) -> str:
 
 def _training(run: Path) -> dict[str, Any]:
     events = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
-    steps = [e for e in events if e["event"] == "step"]
+    end = [e for e in events if e["event"] == "end"][-1]
     best = [e for e in events if e["event"] == "validation" and e["best"]][-1]
     config = yaml.safe_load((ROOT / "configs/shipped" / f"{run.name}.yaml").read_text("utf-8"))
     with DataSet(_home(config["data"]["train"])) as data:
         nodes = [len(data.columns(k)["points"]) for k in range(0, len(data), 50)]
         samples = len(data)
     return {
-        "steps": steps[-1]["step"],
-        "cpu_minutes": steps[-1]["cpu_seconds"] / 60,
+        "steps": end["step"],
+        "cpu_minutes": end["cpu_seconds"] / 60,
         "validation": best["error"],
         "best_step": best["step"],
         "samples": samples,

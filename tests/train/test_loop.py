@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from geonew.train.config import read_config
 from geonew.train.container import read_container
 from geonew.train.log import read_log
 from geonew.train.loop import train
+from geonew.train.objective import Objective
+from geonew.train.optimiser import SteadySOAP
 from geonew.train.state import BEST, LAST
 
 
@@ -85,13 +88,10 @@ def test_same_seed_same_losses(files, tmp_path):
     assert curves[0] != curves[2]
 
 
-@pytest.mark.parametrize("optimiser", ["soap", "adamw"])
-def test_a_resumed_run_is_the_undisturbed_one(files, tmp_path, optimiser):
-    settings = {**runs.TINY["optimiser"], "name": optimiser, "average": 0.9}
-    raw = runs.configuration(files, optimiser=settings, budget={"steps": 14}, checkpoint_every=3)
-    whole = train(read_config({**raw, "output": str(tmp_path / "whole")}))
-
-    broken = read_config({**raw, "output": str(tmp_path / "broken")})
+def check_resuming(raw: dict, folder: Path, init: Path | None = None) -> None:
+    """Break a run off at step 8 and go on: the undisturbed one, bit for bit."""
+    whole = train(read_config({**raw, "output": str(folder / "whole")}), init=init)
+    broken = read_config({**raw, "output": str(folder / "broken")})
 
     class Death(Exception):
         pass
@@ -101,11 +101,33 @@ def test_a_resumed_run_is_the_undisturbed_one(files, tmp_path, optimiser):
             raise Death
 
     with pytest.raises(Death):
-        train(broken, observers=[die])
+        train(broken, init=init, observers=[die])
     resumed = train(broken, resume=True)
     same_tensors(whole.folder / LAST, resumed.folder / LAST)
     same_tensors(whole.folder / BEST, resumed.folder / BEST)
     assert losses(whole.folder) == losses(resumed.folder)
+    problems = [read_model(one.model)[1].problem for one in (whole, resumed)]
+    assert problems[0] == problems[1]
+
+
+@pytest.mark.parametrize("optimiser", ["soap", "adamw"])
+def test_a_resumed_run_is_the_undisturbed_one(files, tmp_path, optimiser):
+    settings = {**runs.TINY["optimiser"], "name": optimiser, "average": 0.9}
+    raw = runs.configuration(files, optimiser=settings, budget={"steps": 14}, checkpoint_every=3)
+    check_resuming(raw, tmp_path)
+
+
+def test_resumed_fine_tuning_keeps_the_scales_it_started_with(files, tmp_path):
+    raw = runs.configuration(files, budget={"steps": 3})
+    given = train(read_config({**raw, "output": str(tmp_path / "given")})).model
+    large = [runs.record(k) for k in range(20, 26)]
+    large = [replace(r, fields={"u": 7.0 * r.fields["u"]}) for r in large]
+    data = {"train": str(runs.write(tmp_path / "large.h5", large))}
+    raw |= {"data": data, "budget": {"steps": 14}, "checkpoint_every": 3}
+    check_resuming(raw, tmp_path, init=given)
+    fresh = train(read_config({**raw, "output": str(tmp_path / "fresh"), "budget": {"steps": 3}}))
+    references = [read_model(p)[1].problem.references for p in (given, fresh.model)]
+    assert references[0] != references[1], "its own data would have given other scales"
 
 
 def test_killed_at_a_random_step_and_resumed(files, tmp_path):
@@ -171,10 +193,72 @@ def test_a_run_that_breaks_keeps_its_last_good_checkpoint(files, tmp_path):
     raw = runs.configuration(files, output=str(tmp_path / "run"), budget={"steps": 400})
     settings = {**runs.TINY["optimiser"], "learning_rate": 10.0, "warm_up": 1, "clip": 1e30}
     raw = {**raw, "optimiser": {**settings, "name": "adamw"}, "least_converged": 1.0}
-    with pytest.raises(TrainingError, match="last good checkpoint"):
+    with pytest.raises(TrainingError, match=r"batches in a row.*solved") as caught:
         train(read_config({**raw, "model": {**raw["model"], "newton": {"max_steps": 0}}}))
-    weights = read_container(tmp_path / "run" / LAST)[0]
-    assert all(torch.isfinite(t).all() for t in weights.values() if t.is_floating_point())
+    assert f"{tmp_path / 'run' / LAST}: start a new run from it, --init" in str(caught.value)
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_weights_that_are_not_finite_never_replace_good_ones(
+    files, tmp_path, validated, monkeypatch
+):
+    data = {"train": str(files / "train.h5")}
+    data |= {"validation": str(files / "val.h5")} if validated else {}
+    raw = runs.configuration(files, output=str(tmp_path / "run"), data=data)
+    raw |= {"budget": {"epochs": 4}, "checkpoint_every": 1000}
+    made = []
+    plain = SteadySOAP.step
+
+    def step(self, *arguments):
+        plain(self, *arguments)
+        made.append(None)
+        if len(made) == 5:  # after the first epoch of three batches, within the second
+            with torch.no_grad():
+                self.param_groups[0]["params"][0].fill_(float("nan"))
+
+    monkeypatch.setattr(SteadySOAP, "step", step)
+    with pytest.raises(TrainingError, match=r"not finite|of no use"):
+        train(read_config(raw))
+    assert len(made) >= 5
+    for name in (LAST, BEST):
+        weights = read_container(tmp_path / "run" / name)[0]
+        assert all(torch.isfinite(t).all() for t in weights.values() if t.is_floating_point())
+
+
+def test_skipped_batches_count_and_end_epochs_too(files, tmp_path, monkeypatch):
+    raw = runs.configuration(files, output=str(tmp_path / "run"), budget={"epochs": 2})
+    asked = []
+    plain = torch.nn.utils.clip_grad_norm_
+
+    def norm(*arguments, **named):
+        asked.append(None)
+        found = plain(*arguments, **named)
+        return found if len(asked) != 3 else torch.tensor(float("inf"))  # the first epoch's last
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", norm)
+    train(read_config(raw))
+    events = read_log(tmp_path / "run")
+    notes = [e["text"] for e in events if e["event"] == "note"]
+    assert notes == ["batch skipped: 4 of 4 samples solved, but the gradient is not finite"]
+    checked = [e["step"] for e in events if e["event"] == "validation"]
+    assert checked == [2, 5, 5], "each epoch's end, and the run's"
+    assert events[-1]["skipped_batches"] == 1
+
+
+def test_the_converged_share_is_that_of_all_batches(files, tmp_path, monkeypatch):
+    raw = runs.configuration(files, output=str(tmp_path / "run"), budget={"steps": 4})
+    raw |= {"log": {"every": 2, "tensorboard": False}}
+    plain, asked = Objective.forward, []
+
+    def some(self, batch):
+        asked.append(None)
+        found = plain(self, batch)
+        return found._replace(converged=1) if len(asked) == 2 else found
+
+    monkeypatch.setattr(Objective, "forward", some)
+    train(read_config(raw))
+    shares = [e["converged"] for e in read_log(tmp_path / "run") if e["event"] == "step"]
+    assert shares == pytest.approx([(4 + 1 + 4) / 12, 1.0])
 
 
 @pytest.mark.slow
@@ -207,6 +291,10 @@ def test_tensorboard_gets_the_same_figures(files, tmp_path):
     shown = [scalar.value for scalar in events.Scalars("step/loss")]
     np.testing.assert_allclose(shown, losses(folder), rtol=1e-6)
 
+    train(read_config({**raw, "budget": {"steps": 5}}), resume=True)
+    events.Reload()
+    assert [scalar.step for scalar in events.Scalars("step/loss")] == [1, 2, 3, 4, 5]
+
 
 @pytest.mark.slow
 def test_memory_stays_flat(files, tmp_path):
@@ -216,10 +304,10 @@ def test_memory_stays_flat(files, tmp_path):
         if event == "step":
             used.append(psutil.Process().memory_info().rss / 2**20)
 
-    raw = runs.configuration(files, output=str(tmp_path / "run"), budget={"steps": 600})
+    raw = runs.configuration(files, output=str(tmp_path / "run"), budget={"steps": 1200})
     train(read_config({**raw, "log": {"every": 10, "tensorboard": False}}), observers=[look])
     early, late = np.median(used[15:25]), np.median(used[-10:])
-    assert late - early < 8.0, f"{late - early:.1f} MB more after 400 steps"
+    assert late - early < 8.0, f"{late - early:.1f} MB more after 1,000 steps"
 
 
 def test_an_existing_run_is_not_overwritten(files, tmp_path):

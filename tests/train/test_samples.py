@@ -15,7 +15,7 @@ from geonew.data.record import Case, Record
 from geonew.errors import DataError
 from geonew.features import FeatureSpec
 from geonew.problem import Dirichlet, Field, FrameRule, Problem, stokes_terms
-from geonew.train.batches import epoch_batches, padding_share
+from geonew.train.batches import epoch_batches
 from geonew.train.budget import Budget, Clock
 from geonew.train.optimiser import OptimiserConfig, learning_rate
 from geonew.train.samples import (
@@ -123,6 +123,11 @@ def test_every_sample_once_per_epoch_in_a_fixed_order(sizes, batch, epoch):
     assert all(np.array_equal(a, b) for a, b in zip(batches, again, strict=True))
 
 
+def padding_share(sizes, batches) -> float:
+    """Part of all rows that is padding."""
+    return 1.0 - sizes.sum() / sum(len(b) * sizes[b].max() for b in batches)
+
+
 def test_batches_change_from_epoch_to_epoch_and_pad_little():
     sizes = np.random.default_rng(0).integers(500, 2000, 400)
     first, second = (epoch_batches(sizes, 8, 0, epoch) for epoch in (0, 1))
@@ -139,6 +144,9 @@ def test_the_clock_stands_still_and_goes_on(monkeypatch):
     now.update(wall=17.0, cpu=6.0)
     with clock.paused():
         now.update(wall=1000.0, cpu=800.0)
+        assert (clock.seconds, clock.cpu_seconds) == (110.0, 54.0), "what a checkpoint stores"
+        with clock.paused():
+            now.update(wall=2000.0, cpu=900.0)
     assert (clock.seconds, clock.cpu_seconds) == (110.0, 54.0)
     assert Budget(minutes=11.0).spent(0.0, 0, clock) == pytest.approx(1 / 6)
     assert Budget(cpu_minutes=1.0).spent(0.0, 0, clock) == pytest.approx(0.9)

@@ -24,6 +24,8 @@ WORDS = {
     "structured-law": "with the structured flux law beside",
     "nodal": "boundary values by nodes, as in the paper",
     "no-harmonic": "without harmonic coordinates",
+    "no-decay": "without weight decay",
+    "decay": "with Geo-NeW's weight decay",
     "adamw": "AdamW in place of SOAP",
 }
 

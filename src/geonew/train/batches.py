@@ -37,9 +37,3 @@ def epoch_batches(
         pool = pool[np.argsort(sizes[pool], kind="stable")]
         batches.extend(pool[start : start + batch] for start in range(0, len(pool), batch))
     return [batches[k] for k in generator.permutation(len(batches))]
-
-
-def padding_share(sizes: Int[ndarray, "n"], batches: list[Int[ndarray, "_"]]) -> float:
-    """Part of all rows that is padding."""
-    rows = sum(len(b) * int(sizes[b].max()) for b in batches)
-    return 1.0 - int(sizes.sum()) / rows if rows else 0.0

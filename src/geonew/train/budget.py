@@ -66,25 +66,37 @@ class Clock:
     """
 
     def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0) -> None:
-        self._wall = time.perf_counter() - seconds
-        self._cpu = time.process_time() - cpu_seconds
+        self._before = (seconds, cpu_seconds)
+        self._since: tuple[float, float] | None = _now()  # none: it stands still
 
     @property
     def seconds(self) -> float:
         """Wall time so far."""
-        return time.perf_counter() - self._wall
+        return self._read()[0]
 
     @property
     def cpu_seconds(self) -> float:
         """Processor time so far."""
-        return time.process_time() - self._cpu
+        return self._read()[1]
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Time spent here does not count."""
-        wall, cpu = time.perf_counter(), time.process_time()
+        """Time spent here does not count; the clock shows when it began."""
+        if self._since is None:
+            yield
+            return
+        self._before, self._since = self._read(), None
         try:
             yield
         finally:
-            self._wall += time.perf_counter() - wall
-            self._cpu += time.process_time() - cpu
+            self._since = _now()
+
+    def _read(self) -> tuple[float, float]:
+        if self._since is None:
+            return self._before
+        (wall, cpu), (a, b), (c, d) = _now(), self._since, self._before
+        return wall - a + c, cpu - b + d
+
+
+def _now() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()

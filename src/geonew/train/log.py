@@ -72,7 +72,7 @@ class RunLog:
 
             self._board = SummaryWriter(
                 str(folder / TENSORBOARD_FOLDER),
-                purge_step=resume_from,
+                purge_step=None if resume_from is None else resume_from + 1,  # that one stays
             )
 
     def __call__(self, event: str, values: Mapping[str, Any]) -> None:

@@ -33,7 +33,17 @@ from geonew.train.metrics import Errors
 from geonew.train.optimiser import learning_rate
 from geonew.train.samples import sample_sizes
 from geonew.train.setup import Run, assemble, load_data, read_start
-from geonew.train.state import BEST, LAST, LoopState, restore_run, save_best, save_run
+from geonew.train.state import (
+    BEST,
+    LAST,
+    LoopState,
+    advice,
+    check_weights,
+    kept_scales,
+    restore_run,
+    save_best,
+    save_run,
+)
 from geonew.train.validation import validate
 
 # So many skipped batches in a row are no accident.
@@ -102,7 +112,8 @@ def train(
                 observer(event, values)
 
         start = None if init is None or going_on else read_start(init, config)
-        data = load_data(config.data, config.features, mates, start[1] if start else None, tell)
+        scales = start[1] if start else kept_scales(folder) if going_on else None
+        data = load_data(config.data, config.features, mates, scales, tell)
         run = assemble(config, data, mates, start)
         state, clock = restore_run(run, folder) if going_on else (LoopState(), Clock())
         log = RunLog(folder, config.log, state.step if going_on else None) if mates.leads else None
@@ -132,6 +143,7 @@ def _loop(
 
     def check() -> None:
         with clock.paused():
+            check_weights(run, state, folder)
             _validate_and_keep(run, state, folder, tell)
             _checkpoint(run, state, clock, folder)
 
@@ -163,13 +175,14 @@ def _loop(
         state.seen, state.dropped = state.seen + int(size), state.dropped + int(size - converged)
 
         norm = float("nan")
-        if converged >= max(1, config.least_converged * size):
+        if _enough(converged, size, config):
             run.optimiser.zero_grad(set_to_none=True)
             (losses.total * (mates.size / converged)).backward()
             norm = float(
                 torch.nn.utils.clip_grad_norm_(run.model.parameters(), config.optimiser.clip)
             )
-        if np.isfinite(norm):  # one number, the same in all processes
+        stepped = bool(np.isfinite(norm))  # one number, the same in all processes
+        if stepped:
             for group in run.optimiser.param_groups:
                 group["lr"] = learning_rate(config.optimiser, state.step, spent)
             run.optimiser.step()
@@ -178,27 +191,27 @@ def _loop(
             state.step, state.barren = state.step + 1, 0
         else:
             state.skipped, state.barren = state.skipped + 1, state.barren + 1
-            _give_up_if_barren(state, converged, size, folder)
+            _give_up_if_barren(state, _of_no_use(converged, size, config), folder)
 
         state.position += 1
         ended = state.position == len(batches)
         if ended:
             state.epoch, state.position = state.epoch + 1, 0
             batches = epoch_batches(sizes, config.batch, config.seed, state.epoch)
-        if not np.isfinite(norm):
-            tell("note", text=f"batch skipped: {int(converged)} of {int(size)} samples solved")
-            continue
-
-        since.loss, since.gradient = since.loss + total / converged, since.gradient + norm
         since.converged, since.size = since.converged + converged, since.size + size
-        since.newton, since.steps = since.newton + newton, since.steps + 1
-        if state.step % config.log.every == 0:
+        since.newton += newton
+        if stepped:
+            since.loss, since.gradient = since.loss + total / converged, since.gradient + norm
+            since.steps += 1
+        else:
+            tell("note", text=f"batch skipped: {_of_no_use(converged, size, config)}")
+        if stepped and state.step % config.log.every == 0:
             tell("step", **_report(since, state, clock, spent, config))
             since = _Since(seconds=clock.seconds)
-        due = ended if config.validate_every is None else state.step % config.validate_every == 0
-        if due:
+        every = config.validate_every
+        if ended if every is None else stepped and state.step % every == 0:
             check()
-        elif state.step % config.checkpoint_every == 0:
+        elif stepped and state.step % config.checkpoint_every == 0:
             with clock.paused():
                 _checkpoint(run, state, clock, folder)
 
@@ -287,6 +300,7 @@ def _finite(values: dict[str, float]) -> dict[str, float]:
 
 
 def _checkpoint(run: Run, state: LoopState, clock: Clock, folder: Path) -> None:
+    check_weights(run, state, folder)
     if run.team.leads:
         save_run(run, state, clock, folder)
     run.team.wait()
@@ -315,15 +329,26 @@ def _counts(state: LoopState) -> dict[str, int]:
     return {"dropped_samples": state.dropped, "skipped_batches": state.skipped}
 
 
-def _give_up_if_barren(state: LoopState, converged: float, size: float, folder: Path) -> None:
+def _enough(converged: float, size: float, config: RunConfig) -> bool:
+    """Whether a batch has enough solved samples for a step."""
+    return converged >= max(1, config.least_converged * size)
+
+
+def _of_no_use(converged: float, size: float, config: RunConfig) -> str:
+    """Why no step was made."""
+    solved = f"{int(converged)} of {int(size)} samples solved"
+    enough = _enough(converged, size, config)
+    return f"{solved}, but the gradient is not finite" if enough else solved
+
+
+def _give_up_if_barren(state: LoopState, why: str, folder: Path) -> None:
     if state.barren < PATIENCE:
         return
     raise TrainingError(
-        f"{state.barren} batches in a row were of no use after step {state.step}: in the last one "
-        f"{int(converged)} of {int(size)} samples were solved"
-        + ("" if converged < size else ", but the gradient was not finite"),
-        f"the last good checkpoint is {folder / LAST}: resume it with a smaller learning rate; if "
-        "this happens from the start, look at the data and at the strength of the flux law",
+        f"{state.barren} batches in a row were of no use after step {state.step}; the last one: "
+        f"{why}",
+        f"{advice(folder)}; if this happens from the start, look at the data and at the strength "
+        "of the flux law",
     )
 
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy import ndarray
 
 from geonew.problem import Problem
@@ -48,11 +48,6 @@ class Errors:
     relative: Float[ndarray, "n k"]
     weighted: Float[ndarray, "n k"]
     absolute: Float[ndarray, "n k"]
-
-    @property
-    def vanishing(self) -> Bool[ndarray, "n k"]:
-        """Where only the absolute error has a meaning."""
-        return np.isnan(self.relative)
 
     @property
     def combined(self) -> float:

@@ -57,14 +57,26 @@ class LoopState:
     best_step: int = -1
 
 
-def save_run(run: Run, state: LoopState, clock: Clock, folder: Path) -> None:
-    """Write the last checkpoint; weights that are not finite never replace good ones."""
+def check_weights(run: Run, state: LoopState, folder: Path) -> None:
+    """Weights that are not finite never replace good ones."""
     bad = [n for n, p in run.model.named_parameters() if not torch.isfinite(p).all()]
     if bad:
         raise TrainingError(
             f"after {state.step} steps {len(bad)} weights are not finite, first {bad[0]!r}",
-            f"the last good checkpoint is {folder / LAST}: resume it with a smaller learning rate",
+            advice(folder),
         )
+
+
+def advice(folder: Path) -> str:
+    """What to do with a run that broke."""
+    return (
+        f"the last good checkpoint is {folder / LAST}: start a new run from it, --init, with a "
+        "smaller learning rate"
+    )
+
+
+def save_run(run: Run, state: LoopState, clock: Clock, folder: Path) -> None:
+    """Write the last checkpoint."""
     tensors: dict[str, Tensor] = {}
     if run.average is not None:
         tensors |= {f"{_AVERAGE}{n}": t for n, t in run.average.state_dict().items()}
@@ -81,6 +93,12 @@ def save_best(run: Run, state: LoopState, folder: Path, errors: dict[str, float]
     extra = {"step": state.step, "validation": {k: v for k, v in errors.items() if v == v}}
     about = replace(run.about, extra={**run.about.extra, **extra})
     save_model(folder / BEST, run.evaluated, about)
+
+
+def kept_scales(folder: Path) -> ModelFile:
+    """The model of the last checkpoint, whose scales are another's if it is fine-tuned."""
+    path = folder / LAST
+    return ModelFile.from_plain(read_container(path)[1], path)
 
 
 def restore_run(run: Run, folder: Path) -> tuple[LoopState, Clock]:

@@ -90,11 +90,6 @@ class Airfoil:
         """The airfoil without deformation."""
         return cls(np.zeros((4, 2)))
 
-    @property
-    def amplitude(self) -> float:
-        """Largest displacement of a control point, in chords."""
-        return float(np.abs(self.displacements).max())
-
     def camber(self, x: Float[ndarray, "*n"]) -> Float[ndarray, "*n"]:
         """Height of the image of the chord."""
         return np.tensordot(self.displacements.mean(axis=1), bernstein(x), axes=1)
