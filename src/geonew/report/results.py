@@ -145,7 +145,7 @@ def read_results(place: Place) -> Results:
         if cell.task == "make" or not place.result(cell).exists():
             continue
         try:
-            found[cell.name] = _checked(place.read(cell), cell)
+            found[cell.name] = place.read(cell)
         except DataError as error:
             damaged.append(error.what)
     return Results(place, found, tuple(damaged))
@@ -167,21 +167,6 @@ def figures_of(document: Document | None, test: str, column: str) -> Document | 
     """Figures of one column of the relative errors on a test set; none where there are none."""
     table = {} if document is None else document["error"].get(test, {})
     return table[column]["relative"] if column in table else None
-
-
-def _checked(document: Document, cell: Cell) -> Document:
-    """A document that is this cell's result."""
-    wrong = [
-        key
-        for key, value in (("name", cell.name), ("model", cell.row), ("family", cell.family))
-        if document.get(key) != value
-    ]
-    if wrong or not isinstance(document.get("error"), dict):
-        raise DataError(
-            f"the result of {cell.name} is another cell's: {', '.join(wrong) or 'error'} differ",
-            "delete it and run the cell again",
-        )
-    return document
 
 
 def _duration(minutes: float) -> str:
