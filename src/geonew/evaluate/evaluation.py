@@ -71,6 +71,11 @@ class Evaluation:
     data_hash: str = ""
 
     @property
+    def data(self) -> tuple[str, str, str]:
+        """What tells its data from others; files of one name may differ."""
+        return self.file, self.split, self.data_hash
+
+    @property
     def samples(self) -> int:
         """How many."""
         return len(self.converged)
