@@ -20,7 +20,7 @@ from geonew.bench.cell import Cell
 from geonew.bench.place import Place
 from geonew.bench.rows import ROWS
 from geonew.errors import DataError
-from geonew.report.table import NOT_FINITE, Entry
+from geonew.report.table import FAILED, Entry
 from geonew.train.metrics import COMBINED
 from geonew.train.state import BEST
 
@@ -79,16 +79,10 @@ class Results:
 
     def entry(self, names: Sequence[str], test: str, column: str = COMBINED) -> Entry:
         """Mean error over runs that differ by their seed, with its spread."""
-        values, failed = [], False
-        for name in names:
-            figures = figures_of(self.found.get(name), test, column)
-            if figures is None:
-                continue
-            mean = figures["mean"]
-            failed |= mean is None and figures["count"] > 0
-            values += [] if mean is None else [float(mean)]
-        if failed:
-            return Entry(text=NOT_FINITE)
+        entries = [entry_of(figures_of(self.found.get(name), test, column)) for name in names]
+        if FAILED in entries:
+            return FAILED
+        values = [float(entry.value) for entry in entries if entry.value is not None]
         if not values:
             return Entry()
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
@@ -161,6 +155,14 @@ def runs_of(group: str, family: str, row: str) -> tuple[str, ...]:
 def main_of(family: str) -> list[str]:
     """Cells of all rows on a family at the common budget."""
     return [f"main/{family}/{row}" for row in ROWS]
+
+
+def entry_of(figures: Document | None) -> Entry:
+    """The mean of some figures; a mean that is not finite is a failed prediction."""
+    if not figures:
+        return Entry()
+    mean = figures["mean"]
+    return FAILED if mean is None and figures["count"] > 0 else Entry(mean)
 
 
 def figures_of(document: Document | None, test: str, column: str) -> Document | None:
