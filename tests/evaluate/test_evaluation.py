@@ -80,6 +80,27 @@ def test_balances_stand_beside_those_of_the_truth(report):
     assert np.all(ours.divergence["velocity"] > 0)
 
 
+def test_forces_are_balanced_beside_those_of_the_truth(report):
+    """Slow flow conserves momentum; the pressure, with which the divergence is tested, nothing."""
+    ours, direct = of(report, "ours-0", "test"), of(report, "direct", "test")
+    assert set(ours.reaction) == set(ours.true_reaction) == {"velocity"}
+    np.testing.assert_array_equal(ours.true_reaction["velocity"], direct.true_reaction["velocity"])
+    assert np.all(ours.true_reaction["velocity"] > 0)
+    assert np.mean(direct.reaction["velocity"]) > np.mean(direct.true_reaction["velocity"])
+    plain = ours.to_plain()
+    mean = plain["reaction_defect"]["velocity"]["mean"]
+    assert mean == pytest.approx(np.mean(ours.reaction["velocity"]))
+    own = plain["truth"]["reaction_defect"]["velocity"]["mean"]
+    assert f"| {mean:.2g} ({own:.2g}) |" in markdown(report)
+    assert "| reaction defect (truth) |" in markdown(report)
+    assert len(plain["each"]["reaction"]) == len(plain["each"]["true_reaction"]) == 6
+    by_group = plain["each"]["reaction"][0]["velocity"]
+    assert set(by_group) == {"inlet", "outlet", "wall"}
+    assert ours.certificates[0].physical.reaction["velocity"] == {
+        group: tuple(values) for group, values in by_group.items()
+    }
+
+
 def test_mass_defect_by_its_definition():
     assert mass_defect({"in": -2.0, "wall": 0.0, "out": 1.0}) == pytest.approx(1 / 1.5)
     assert mass_defect({"in": -2.0, "out": 2.0}) == 0.0
@@ -231,6 +252,8 @@ def test_derived_fields_are_measured(tmp_path, monkeypatch):
         truth = data[0].fields[name]
     expected = np.linalg.norm(made[name] - truth) / np.linalg.norm(truth)
     assert found.column(name).mean == pytest.approx(expected, rel=1e-6)
+    assert set(found.reaction) == {"displacement"}, "forces on the plate are balanced"
+    assert found.true_reaction["displacement"][0] < 0.2
 
 
 def test_another_problem_is_refused(flows, tmp_path):

@@ -244,7 +244,7 @@ def _tested(path: Path, cell: Cell) -> dict[str, Any]:
         )
     }
     result["conservation"] = {
-        name: {key: one[key] for key in ("mass_defect", "divergence", "truth")}
+        name: {key: one[key] for key in ("mass_defect", "divergence", "reaction_defect", "truth")}
         for name, one in plain.items()
     }
     result["samples"] = {name: one.samples for name, one in found.items()}

@@ -152,6 +152,7 @@ def _structure(rows: Sequence[Row], names: Names) -> Sheet:
                 ", ".join(f"{n} {_number(v['worst'])}" for n, v in plain["boundary"].items()),
                 _with_truth(plain, "mass_defect"),
                 _with_truth(plain, "divergence"),
+                _with_truth(plain, "reaction_defect"),
                 f"{100 * plain['solved']:.0f} %",
                 "-" if certificate is None else f"{100 * certificate['unique']:.0f} %",
                 "-" if certificate is None else f"{100 * certificate['local']:.0f} %",
@@ -162,7 +163,8 @@ def _structure(rows: Sequence[Row], names: Names) -> Sheet:
         )
     head = (
         "model", "data", "worst boundary error", "mass defect (truth)", "divergence (truth)",
-        "solved", "unique", "local", "least margin", "fluxes cancel", "balances close",
+        "reaction defect (truth)", "solved", "unique", "local", "least margin", "fluxes cancel",
+        "balances close",
     )  # fmt: skip
     return Sheet("Boundary, balances, certificates", head, tuple(made))
 
