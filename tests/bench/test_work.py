@@ -9,21 +9,37 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 import bench_runs as tiny
 from geonew.bench import sets
+from geonew.bench.campaign import Campaign, rate_cells
+from geonew.bench.choices import chosen_rate
 from geonew.bench.place import Place
 from geonew.bench.runner import THREADS, only_one, run_cells
-from geonew.bench.work import INTERRUPTED, configuration, result_line, run_cell, train_command
+from geonew.bench.work import (
+    INTERRUPTED,
+    again_command,
+    configuration,
+    heat_map,
+    result_line,
+    run_cell,
+    train_command,
+)
 from geonew.data.families import family
 from geonew.data.generate import generate
 from geonew.data.request import Request
-from geonew.errors import ConfigError
+from geonew.errors import ConfigError, TrainingError
+from geonew.evaluate.evaluation import Evaluation
+from geonew.evaluate.report import write_json
 from geonew.train.log import read_log
+from geonew.train.metrics import Errors
+from geonew.train.validation import validate
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -155,6 +171,91 @@ def test_refinement_is_measured_and_transferred(place):
     assert max(errors) < 2 * min(errors), "shapes are the same, and so are predictions"
 
 
+def test_what_a_plain_evaluation_cannot_repeat_is_repeated_as_a_cell(place):
+    refined, elsewhere = (place.campaign[n] for n in ("refine/known+learned", "swap/inducing"))
+    wanted = "geonew bench --suite tiny --only refine/known+learned"
+    assert again_command(place, refined) == wanted
+    assert again_command(place, replace(refined, task="rescale")) == wanted
+    assert again_command(place, elsewhere).startswith('geonew evaluate "$GEONEW_HOME/runs/bench')
+    if place.is_done(refined):
+        assert result(place, refined.name)["command"] == wanted
+
+
+# No step of Newton's method is made, so nothing is ever solved.
+UNSOLVED = ("model.newton={max_steps: 0}", "least_converged=1.0")
+
+
+def test_a_rate_at_which_training_fails_has_a_result_and_is_not_chosen(place, tmp_path):
+    tried = [
+        tiny.cell(name, "known+learned", 1.0, rate=rate, tests={}, settings=UNSOLVED)
+        for name, rate in zip(rate_cells("lost"), tiny.RATES, strict=True)
+    ]
+    after = tiny.cell("main/lost", "known+learned", needs=tuple(c.name for c in tried))
+    after = replace(after, rate_of="lost")
+    here = Place(Campaign("tiny", (*tried, after)), tmp_path / "results", place.configs)
+    assert run_cell(here, tried[0]) == 0
+    found = here.read(tried[0])
+    assert found["validation"] == found["error"] == {}
+    assert "batches in a row were of no use" in found["failed"]
+    assert result_line(found).startswith("training failed: ")
+    assert found["steps"] == 0
+    assert here.state(tried[0]) == "done"
+    for cell, error in zip(tried[1:], (0.3, 0.2), strict=True):
+        write_json(here.result(cell), {**found, "name": cell.name, "learning_rate": cell.rate,
+                                       "validation": {"combined": error}})  # fmt: skip
+    assert here.state(after) == "open", "the row goes on"
+    assert chosen_rate(after, here.decided(after)) == tiny.RATES[2]
+    with pytest.raises(TrainingError, match="of no use"):
+        run_cell(here, replace(tried[0], name="main/unsolved"))
+
+
+def failing_validations(monkeypatch, fails):
+    """Let some validations find a prediction that is not finite; ``fails`` says which."""
+    count = iter(range(1000))
+
+    def validated(*arguments):
+        errors, solved = validate(*arguments)
+        bad = np.full_like(errors.relative, np.inf)
+        return (replace(errors, relative=bad) if fails(next(count)) else errors), solved
+
+    monkeypatch.setattr("geonew.train.loop.validate", validated)
+
+
+def test_a_validation_that_is_not_finite_costs_no_result(place, tmp_path, monkeypatch):
+    failing_validations(monkeypatch, lambda number: number == 0)
+    cell = tiny.cell("main/once", "inducing", rate=3e-3, tests={}, settings=("validate_every=1",))
+    here = Place(Campaign("tiny", (cell,)), tmp_path / "results", place.configs)
+    assert run_cell(here, cell) == 0
+    found = here.read(cell)
+    first, *others = found["history"]["validation"]["error"]
+    assert first is None
+    assert all(error > 0 for error in others)
+    assert found["validation"]["combined"] > 0
+    assert "Infinity" not in (here.run(cell) / "log.jsonl").read_text()
+
+
+def test_validations_that_all_fail_are_a_failed_training(place, tmp_path, monkeypatch):
+    failing_validations(monkeypatch, lambda number: True)
+    cells = [
+        tiny.cell(f"{group}/never", "inducing", rate=3e-3, tests={}) for group in ("rate", "main")
+    ]
+    here = Place(Campaign("tiny", tuple(cells)), tmp_path / "results", place.configs)
+    assert run_cell(here, cells[0]) == 0
+    assert "no validation error was finite" in here.read(cells[0])["failed"]
+    with pytest.raises(TrainingError, match="no validation error was finite"):
+        run_cell(here, cells[1])
+
+
+def test_a_place_with_a_failed_prediction_has_no_mean():
+    axes = {"length": (1.0, 1.0, 2.0), "obstacles": (1, 1, 1), "angle": (0.0, 0.0, 0.0)}
+    relative = np.array([[0.1], [np.inf], [0.2]])
+    solved = np.array([True, False, True])
+    errors = Errors(("combined",), relative, relative, relative)
+    made = Evaluation("boxes", "test", "x.h5", errors, solved, {}, {}, {}, {}, {}, (), axes, {})
+    found = heat_map(made)
+    assert [one["error"] for one in found] == [None, 0.2]
+
+
 def worker(place: Place, cell) -> list[str]:
     script = str(TESTS / "bench_runs.py")
     return [sys.executable, script, str(place.results), str(place.configs), cell.name]
@@ -190,8 +291,6 @@ def test_failures_are_reported_and_an_interrupt_loses_nothing(place, monkeypatch
     assert last["interrupted"] is True
     # It goes on where it was: with the step budget it has reached, it ends at once.
     config, _ = configuration(place, endless)
-    from dataclasses import replace
-
     from geonew.train.budget import Budget
     from geonew.train.loop import train
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +15,9 @@ from geonew.calibrate.coverage import measure_coverage
 from geonew.calibrate.fitting import calibrate
 from geonew.calibrate.scale import BoundaryScale, Scale, read_scale
 from geonew.cli import main
+from geonew.data.columns import pack
+from geonew.data.header import Header
+from geonew.data.writer import Writer
 from geonew.errors import CheckpointError, DataError
 from geonew.evaluate.predictions import predict_all
 from geonew.evaluate.testset import read_test
@@ -149,8 +154,6 @@ def test_models_without_calibration_say_so(flows, tmp_path):
     ],
 )
 def test_damaged_calibrations_are_refused(flows, change):
-    from dataclasses import replace
-
     _, about = read_model(flows / "ours" / "best.safetensors")
     damaged = {**about.extra[KEY], **change}
     with pytest.raises(CheckpointError):
@@ -178,6 +181,42 @@ def test_scales_can_be_exchanged(flows):
     made = fit(about, tested, predict_all(model, tested.samples), 0.9, Flat())
     near, far = (read_test(flows / f"{n}.h5", about).samples[0] for n in ("test", "ood"))
     assert made.bands(near)["pressure"].max() == made.bands(far)["pressure"].max()
+
+
+def with_spoiled(path, count, split):
+    """A file whose sample 2 has lost a number."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with Writer(path, Header("boxes", split, flow_runs.PROBLEM)) as writer:
+        for number in range(count):
+            one = flow_runs.record(number, split)
+            bad = {**one.fields, "pressure": np.where(np.arange(one.mesh.n_nodes) == 3, np.nan, 0)}
+            writer.append(pack(replace(one, fields=bad) if number == 2 else one))
+        writer.commit()
+    return str(path)
+
+
+def test_samples_that_are_left_out_are_named_and_kept(flows, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    path, out = tmp_path / "best.safetensors", tmp_path / "out.json"
+    shutil.copyfile(flows / "direct" / "best.safetensors", path)
+    data = with_spoiled(tmp_path / "calibration.h5", 12, "calibration")
+    checks = [with_spoiled(tmp_path / "a" / "test.h5", 3, "test"), str(flows / "test.h5")]
+    command = ["calibrate", str(path), "--data", data, "--json", str(out), "--check", *checks]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    reason = "sample 2: not finite in ['field:pressure']"
+    assert "90 % bands from 11 samples" in shown
+    assert f"{data}: 1 sample left out: calibration.h5, {reason}\n" in shown
+    assert f"a/test.h5: 1 sample left out: test.h5, {reason}\n" in shown
+    assert shown.count("left out") == 2
+    found = json.loads(out.read_text())
+    assert found["calibration"]["skipped"] == [f"calibration.h5, {reason}"]
+    assert [c["skipped"] for c in found["coverage"]] == [[f"test.h5, {reason}"], []]
+    assert [c["file"] for c in found["coverage"]] == ["a/test.h5", f"{flows.name}/test.h5"]
+    _, about = read_model(path)
+    assert Calibration.from_file(about).skipped == (f"calibration.h5, {reason}",)
+    earlier = {name: value for name, value in about.extra[KEY].items() if name != "skipped"}
+    assert Calibration.from_file(replace(about, extra={KEY: earlier})).skipped == ()
 
 
 def test_the_command(flows, tmp_path, capsys, monkeypatch):

@@ -29,6 +29,25 @@ def test_list_shows_states_and_minutes(tmp_path, capsys):
     assert "3 to do (6)" in shown
 
 
+def test_a_damaged_result_is_listed_with_its_cure(tmp_path, capsys):
+    broken = tmp_path / "rate" / "unet" / "0.001.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{")
+    command = ["bench", "--only", "rate/unet", "--results", str(tmp_path)]
+    assert main([*command, "--list"]) == 0
+    shown = capsys.readouterr().out
+    (line,) = [text for text in shown.splitlines() if text.startswith("rate/unet/0.001")]
+    assert "damaged" in line
+    assert f"{broken}: the result cannot be read" in line
+    assert line.endswith("delete it and run the cell again")
+    assert "3 to do" in shown
+    assert main(command) == 1
+    shown = capsys.readouterr().out
+    assert "0 cells finished, 0 failed" in shown
+    assert "damaged  rate/unet/0.001" in shown
+    assert broken.read_text() == "{"
+
+
 def test_dry_run_runs_nothing(tmp_path, capsys):
     command = ["bench", "--dry-run", "--only", "data/", "--results", str(tmp_path / "new")]
     assert main(command) == 0

@@ -38,6 +38,22 @@ def test_tables_and_json(model, tmp_path, capsys, monkeypatch):
     assert json.loads(out.read_text())["results"][0]["samples"] == 2
 
 
+def test_samples_that_are_left_out_are_named(model, tmp_path, capsys):
+    records = [runs.record(1000 + k, "val") for k in range(6)]
+    spoiled = [runs.spoiled(one) if k != 1 else one for k, one in enumerate(records)]
+    path, out = runs.write(tmp_path / "bad.h5", spoiled, "val"), tmp_path / "out.json"
+    command = ["evaluate", str(model), "--data", str(path), "--quiet", "--no-runtime"]
+    for more in (["--json", str(out)], ["--markdown"]):
+        assert main([*command, *more]) == 0
+        shown = capsys.readouterr().out
+        assert "bad.h5: 5 samples left out: bad.h5, sample 0: not finite in ['field:u']; " in shown
+        assert "sample 3: not finite in ['field:u']; and 2 more" in shown
+    (found,) = json.loads(out.read_text())["results"]
+    assert (found["samples"], len(found["skipped"])) == (1, 5)
+    assert main([*command[:3], str(tmp_path / "val.h5"), "--quiet", "--no-runtime"]) == 0
+    assert "left out" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -12,10 +12,12 @@ import flow_runs
 import training_runs
 from geonew.data.store import DataSet
 from geonew.errors import CheckpointError, DataError
+from geonew.evaluate import runtime
 from geonew.evaluate.physics import flow_fields, mass_defect
 from geonew.evaluate.predictions import predict_all
 from geonew.evaluate.report import evaluate, write_json
-from geonew.evaluate.testset import read_test
+from geonew.evaluate.tables import markdown
+from geonew.evaluate.testset import distinct_names, read_test
 from geonew.train.checkpoint import read_model
 from geonew.train.distributed import Team
 from geonew.train.validation import validate
@@ -78,6 +80,27 @@ def test_balances_stand_beside_those_of_the_truth(report):
     assert np.all(ours.divergence["velocity"] > 0)
 
 
+def test_forces_are_balanced_beside_those_of_the_truth(report):
+    """Slow flow conserves momentum; the pressure, with which the divergence is tested, nothing."""
+    ours, direct = of(report, "ours-0", "test"), of(report, "direct", "test")
+    assert set(ours.reaction) == set(ours.true_reaction) == {"velocity"}
+    np.testing.assert_array_equal(ours.true_reaction["velocity"], direct.true_reaction["velocity"])
+    assert np.all(ours.true_reaction["velocity"] > 0)
+    assert np.mean(direct.reaction["velocity"]) > np.mean(direct.true_reaction["velocity"])
+    plain = ours.to_plain()
+    mean = plain["reaction_defect"]["velocity"]["mean"]
+    assert mean == pytest.approx(np.mean(ours.reaction["velocity"]))
+    own = plain["truth"]["reaction_defect"]["velocity"]["mean"]
+    assert f"| {mean:.2g} ({own:.2g}) |" in markdown(report)
+    assert "| reaction defect (truth) |" in markdown(report)
+    assert len(plain["each"]["reaction"]) == len(plain["each"]["true_reaction"]) == 6
+    by_group = plain["each"]["reaction"][0]["velocity"]
+    assert set(by_group) == {"inlet", "outlet", "wall"}
+    assert ours.certificates[0].physical.reaction["velocity"] == {
+        group: tuple(values) for group, values in by_group.items()
+    }
+
+
 def test_mass_defect_by_its_definition():
     assert mass_defect({"in": -2.0, "wall": 0.0, "out": 1.0}) == pytest.approx(1 / 1.5)
     assert mass_defect({"in": -2.0, "out": 2.0}) == 0.0
@@ -115,6 +138,56 @@ def test_seeds_are_summarised(report):
     means = [r.evaluation.combined for r in group.rows]
     assert {r.seed for r in group.rows} == {0, 1}
     assert group.mean("combined") == pytest.approx((np.mean(means), np.std(means, ddof=1)))
+
+
+def test_files_of_one_name_are_different_data(flows):
+    """Other samples in another folder: neither a second seed, nor the same axes."""
+    model = flows / "ours-0" / "best.safetensors"
+    here = flows / "test.h5"
+    there = flow_runs.write(flows / "other" / "test.h5", 1, "test", first=50)
+    found = evaluate([model], [here, there, str(there)], runtime=False)
+    assert [r.evaluation.samples for r in found.rows] == [6, 1], "what is given twice counts once"
+    assert [len(group.rows) for group in found.seeds()] == [1, 1]
+    assert found.to_plain()["seeds"] == []
+    one, two = (row.evaluation for row in found.rows)
+    assert (one.file, two.file) == (f"{flows.name}/test.h5", "other/test.h5")
+    text = markdown(found)
+    assert "2 seeds" not in text
+    assert f"| boxes test, {flows.name}/test.h5 |" in text
+    assert "| boxes test, other/test.h5 |" in text
+    assert "by cells, boxes test" in text
+    both = evaluate([model, flows / "ours-1" / "best.safetensors"], [here, there], runtime=False)
+    assert [len(group.rows) for group in both.seeds()] == [2, 2]
+    assert markdown(both).count("2 seeds") == 2
+    first, second = both.to_plain()["seeds"]
+    assert first["data_hash"] == one.data_hash != second["data_hash"]
+
+
+def test_names_are_as_long_as_they_have_to_be():
+    assert distinct_names(["cpu/a/test.h5", "cpu/a/ood.h5"]) == {
+        "cpu/a/test.h5": "test.h5", "cpu/a/ood.h5": "ood.h5"
+    }  # fmt: skip
+    files = ["cpu/a/test.h5", "gpu/a/test.h5", "cpu/b/test.h5", "test.h5", "/test.h5"]
+    names = distinct_names(files)
+    assert list(names.values()) == [
+        "cpu/a/test.h5", "gpu/a/test.h5", "b/test.h5", "test.h5", "/test.h5"
+    ]  # fmt: skip
+
+
+def test_the_peak_of_a_gpu_is_counted_anew_and_that_of_a_process_is_called_so(
+    flows, report, monkeypatch
+):
+    forgotten: list[str] = []
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda d: forgotten.append(str(d)))
+    runtime.forget_peak(torch.device("cpu"))
+    runtime.forget_peak(torch.device("cuda"))
+    assert forgotten == ["cuda"]
+    model, about = read_model(flows / "direct" / "best.safetensors")
+    monkeypatch.setattr(runtime, "forget_peak", lambda d: forgotten.append(f"before {d}"))
+    found = runtime.measure_runtime(model, read_test(flows / "test.h5", about))
+    assert forgotten == ["cuda", "before cpu"]
+    assert found.peak_of == "process so far"
+    assert "| peak MB of the process so far |" in markdown(report)
 
 
 def test_predictions_do_not_depend_on_the_batch(flows):
@@ -179,6 +252,8 @@ def test_derived_fields_are_measured(tmp_path, monkeypatch):
         truth = data[0].fields[name]
     expected = np.linalg.norm(made[name] - truth) / np.linalg.norm(truth)
     assert found.column(name).mean == pytest.approx(expected, rel=1e-6)
+    assert set(found.reaction) == {"displacement"}, "forces on the plate are balanced"
+    assert found.true_reaction["displacement"][0] < 0.2
 
 
 def test_another_problem_is_refused(flows, tmp_path):

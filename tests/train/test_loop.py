@@ -66,6 +66,15 @@ def test_training_lowers_the_loss_and_keeps_the_best(files, tmp_path):
     assert about["extra"]["validation"]["combined"] == outcome.best
 
 
+def test_without_validation_the_log_is_still_json(files, tmp_path):
+    data = {"train": str(files / "train.h5")}
+    raw = runs.configuration(files, output=str(tmp_path / "run"), data=data, budget={"steps": 3})
+    outcome = train(read_config(raw))
+    assert outcome.best == float("inf")
+    assert "Infinity" not in (outcome.folder / "log.jsonl").read_text()
+    assert read_log(outcome.folder)[-1]["best"] is None
+
+
 def test_constants_are_found_in_the_training_data_and_kept(files, tmp_path):
     model = {**runs.TINY["model"], "known": False, "identified": True}
     raw = runs.configuration(files, output=str(tmp_path / "run"), model=model, budget={"steps": 3})

@@ -75,6 +75,11 @@ class Cell:
         return self.name.split("/", 1)[0]
 
     @property
+    def tries_rate(self) -> bool:
+        """Whether it tries a learning rate for others, so that its failure is an answer too."""
+        return self.group == "rate"
+
+    @property
     def before(self) -> tuple[str, ...]:
         """All cells that must be finished before this one."""
         started = (self.start,) if self.start else ()

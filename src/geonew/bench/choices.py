@@ -33,7 +33,10 @@ def validation_error(result: Mapping[str, Any]) -> float:
 
 
 def chosen_rate(cell: Cell, results: Results) -> float:
-    """The learning rate of a cell: its own, or the best of those tried for its row."""
+    """The learning rate of a cell: its own, or the best of those tried for its row.
+
+    One at which training failed is worse than all others; where all failed, the least is taken.
+    """
     if cell.rate is not None:
         return cell.rate
     tried = rate_cells(cell.rate_of or cell.row)

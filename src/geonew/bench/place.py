@@ -4,8 +4,10 @@
     GEONEW_HOME/runs/bench/cpu/CELL/         checkpoints and logs
     results/cpu/CELL.json                    one result per cell, written as it finishes
 
-A cell is *done* when its result is there, *begun* when it has a checkpoint, *waiting* while cells
-or data that it needs are missing, *left out* when its row was not chosen, else *open*.
+A cell is *done* when its result is there, *damaged* when that is no result of this cell, *begun*
+when it has a checkpoint, *waiting* while cells or data that it needs are missing, *left out* when
+its row was not chosen, else *open*. A damaged result is never overwritten, for it may hold what
+somebody wants back; until it is deleted, cells that need it wait and all others go on.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from geonew.data.suite import suite
 from geonew.errors import ConfigError, DataError
 from geonew.train.state import LAST
 
-State = Literal["done", "begun", "open", "waiting", "left out"]
+State = Literal["done", "damaged", "begun", "open", "waiting", "left out"]
+AGAIN = "delete it and run the cell again"
 # What training and tests need; calibration comes after the campaign.
 SPLITS: tuple[Split, ...] = ("train", "val", "test", "ood")
 
@@ -45,6 +48,8 @@ class Place:
     results: Path
     configs: Path
     _complete: set[str] = field(default_factory=set, repr=False, compare=False)
+    # Cell -> its file's time and size when it was last read, and what was wrong with it.
+    _read: dict[str, tuple[int, int, str]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def runs(self) -> Path:
@@ -75,18 +80,43 @@ class Place:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DataError(
-                f"{path}: the result cannot be read: {error}", "delete it and run the cell again"
-            ) from error
+            raise DataError(f"{path}: the result cannot be read: {error}", AGAIN) from error
         if not isinstance(found, dict):
-            raise DataError(f"{path} is no result", "delete it and run the cell again")
+            raise DataError(f"{path} is no result", AGAIN)
+        wrong = [
+            key
+            for key, value in (("name", cell.name), ("model", cell.row), ("family", cell.family))
+            if found.get(key) != value
+        ]
+        if wrong or not isinstance(found.get("error"), dict):
+            raise DataError(
+                f"{path}: the result of {cell.name} is another cell's: "
+                f"{', '.join(wrong) or 'error'} differ",
+                AGAIN,
+            )
         return found
 
+    def damage(self, cell: Cell) -> str:
+        """What is wrong with a cell's result; nothing where it is sound or not there."""
+        try:
+            found = self.result(cell).stat()
+        except OSError:
+            return ""
+        time, size, wrong = self._read.get(cell.name, (-1, -1, ""))
+        if (time, size) != (found.st_mtime_ns, found.st_size):  # results are looked at all the time
+            try:
+                self.read(cell)
+                wrong = ""
+            except DataError as error:
+                wrong = error.what
+            self._read[cell.name] = (found.st_mtime_ns, found.st_size, wrong)
+        return wrong
+
     def is_done(self, cell: Cell) -> bool:
-        """Whether a cell is finished."""
+        """Whether a cell is finished, with a sound result."""
         if cell.task == "make":
             return all(made.is_complete() for made in sets(self.campaign.suite)[cell.name])
-        return self.result(cell).exists()
+        return self.result(cell).exists() and not self.damage(cell)
 
     def decided(self, cell: Cell) -> dict[str, dict[str, Any]]:
         """Results of the finished cells that a cell needs, as far as choices may see them."""
@@ -94,13 +124,15 @@ class Place:
         return {
             one.name: visible(self.read(one))
             for one in before
-            if one.task != "make" and self.result(one).exists()
+            if one.task != "make" and self.is_done(one)
         }
 
     def state(self, cell: Cell) -> State:
         """How far a cell is."""
         if self.is_done(cell):
             return "done"
+        if self.damage(cell):
+            return "damaged"
         if not all(self.is_done(self.campaign[name]) for name in cell.before):
             return "waiting"
         cells = {one.name: one for one in self.campaign.cells}

@@ -3,7 +3,8 @@
     first open cell whose needs are met --> process --> result, or where it stopped
 
 One thread per process. Finished cells are skipped, interrupted ones go on from their checkpoint; a
-cell that fails is reported and does not stop the others. A first SIGINT or SIGTERM asks every
+cell that fails is reported and does not stop the others, nor does a result that cannot be read. A
+first SIGINT or SIGTERM asks every
 process to write its checkpoint and end; a second one ends them at once, which costs the steps since
 their last checkpoint.
 """

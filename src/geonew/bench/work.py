@@ -7,6 +7,10 @@ Every row gets the same features, batch size, optimiser and budget; learning rat
 row among the same values, weight decay is Geo-NeW's own. The budget counts processor time of the
 training loop, batches and their collation included, features and validation left out
 (:mod:`geonew.train.budget`).
+
+A cell that tries a learning rate has a result in any case: where training ends because nothing
+finite or nothing solved is left, the result says so and has no validation error, which counts as
+worse than any. Every other cell fails then.
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ from geonew.bench.rescaling import rescaled
 from geonew.bench.rows import model_of, settings_of
 from geonew.bench.sets import sets
 from geonew.cache import Cache
+from geonew.errors import TrainingError
 from geonew.evaluate.evaluation import Evaluation, evaluate_set
+from geonew.evaluate.figures import finite
 from geonew.evaluate.report import weights, write_json
 from geonew.evaluate.testset import TestSet, read_test
 from geonew.train.checkpoint import current_versions, read_model
@@ -63,7 +69,7 @@ def run_cell(place: Place, cell: Cell) -> int:
         results = {"error": {}, "refinement": refinement(path, cell.tests)}
     else:
         results = _tested(path, cell)
-    budget = place.read(trained) if place.result(trained).exists() else {}
+    budget = place.read(trained) if place.is_done(trained) else {}
     document = {
         "name": cell.name,
         "task": cell.task,
@@ -73,7 +79,7 @@ def run_cell(place: Place, cell: Cell) -> int:
         **{key: budget[key] for key in ("seed", "cpu_minutes") if key in budget},
         **results,
         "versions": current_versions(),
-        "command": evaluate_command(place, trained, cell.tests),
+        "command": again_command(place, cell),
     }
     write_json(place.result(cell), document)
     return FINISHED
@@ -117,33 +123,47 @@ def evaluate_command(place: Place, trained: Cell, tests: Mapping[str, str]) -> s
     return f'geonew evaluate "{_home(place, trained)}/{BEST}" --data {" ".join(tests.values())}'
 
 
+def again_command(place: Place, cell: Cell) -> str:
+    """What evaluates a trained model once more, as a cell does.
+
+    A plain evaluation knows neither transfers between meshes nor squeezed coordinates.
+    """
+    if cell.task in ("refine", "rescale"):
+        name = shlex.quote(cell.name)
+        return f"geonew bench --suite {shlex.quote(place.campaign.suite)} --only {name}"
+    return evaluate_command(place, place.campaign[cell.start], cell.tests)
+
+
 def _train(place: Place, cell: Cell) -> int:
     config, settings = configuration(place, cell)
     folder = place.run(cell)
     begun = (folder / LAST).exists()
     start = place.run(place.campaign[cell.start]) / BEST if cell.start and not begun else None
-    outcome = train(config, resume=begun, init=start)
-    if outcome.interrupted:
-        return INTERRUPTED
+    try:
+        outcome = train(config, resume=begun, init=start)
+        if outcome.interrupted:
+            return INTERRUPTED
+        if not outcome.model.exists():
+            raise TrainingError(
+                f"in {outcome.steps} steps no validation error was finite",
+                "lower the learning rate",
+            )
+    except TrainingError as error:
+        if not cell.tries_rate:
+            raise
+        write_json(place.result(cell), _failed(place, cell, config, settings, error.what))
+        return FINISHED
     events = read_log(folder)
     end = [event for event in events if event["event"] == "end"][-1]
     model, about = read_model(folder / BEST)
+    checked = about.extra.get("validation", {})
     document = {
-        "name": cell.name,
-        "task": cell.task,
-        "family": cell.family,
-        "model": cell.row,
-        "settings": list(cell.settings),
-        "architecture": config.model.to_plain(),
-        "seed": cell.seed,
-        "cpu_minutes": cell.cpu_minutes,
+        **_described(cell, config),
         "cpu_seconds": end["cpu_seconds"],
         "steps": outcome.steps,
         "train_samples": _samples(events),
         "epochs": outcome.steps * config.batch / _samples(events),
-        "learning_rate": config.optimiser.learning_rate,
-        "batch": config.batch,
-        "validation": dict(about.extra.get("validation", {})),
+        "validation": {name: finite(value) for name, value in checked.items()},
         "best_step": about.extra.get("step"),
         "dropped_samples": end["dropped_samples"],
         "skipped_batches": end["skipped_batches"],
@@ -159,6 +179,42 @@ def _train(place: Place, cell: Cell) -> int:
     }
     write_json(place.result(cell), document)
     return FINISHED
+
+
+def _described(cell: Cell, config: RunConfig) -> dict[str, Any]:
+    """What was trained, and how."""
+    return {
+        "name": cell.name,
+        "task": cell.task,
+        "family": cell.family,
+        "model": cell.row,
+        "settings": list(cell.settings),
+        "architecture": config.model.to_plain(),
+        "seed": cell.seed,
+        "cpu_minutes": cell.cpu_minutes,
+        "learning_rate": config.optimiser.learning_rate,
+        "batch": config.batch,
+    }
+
+
+def _failed(
+    place: Place, cell: Cell, config: RunConfig, settings: list[str], reason: str
+) -> dict[str, Any]:
+    """The result of a learning rate at which training fails."""
+    events = read_log(place.run(cell))
+    spent = [event["cpu_seconds"] for event in events if "cpu_seconds" in event]
+    return {
+        **_described(cell, config),
+        "failed": reason,
+        "cpu_seconds": spent[-1] if spent else 0.0,
+        "steps": max((int(event["step"]) for event in events if "step" in event), default=0),
+        "validation": {},
+        "history": history(events),
+        "error": {},
+        "processor": processor(),
+        "versions": current_versions(),
+        "command": train_command(place, cell, settings),
+    }
 
 
 def _tested(path: Path, cell: Cell) -> dict[str, Any]:
@@ -188,7 +244,7 @@ def _tested(path: Path, cell: Cell) -> dict[str, Any]:
         )
     }
     result["conservation"] = {
-        name: {key: one[key] for key in ("mass_defect", "divergence", "truth")}
+        name: {key: one[key] for key in ("mass_defect", "divergence", "reaction_defect", "truth")}
         for name, one in plain.items()
     }
     result["samples"] = {name: one.samples for name, one in found.items()}
@@ -202,13 +258,13 @@ def _tested(path: Path, cell: Cell) -> dict[str, Any]:
 
 
 def heat_map(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Mean combined error at every place (length, obstacles, angle)."""
+    """Mean combined error at every place (length, obstacles, angle); none where one failed."""
     axes = ("length", "obstacles", "angle")
     where: dict[tuple[Any, ...], list[float]] = {}
     for k, place in enumerate(zip(*(evaluation.axes[axis] for axis in axes), strict=True)):
         where.setdefault(place, []).append(float(evaluation.errors.relative[k, 0]))
     return [
-        {**dict(zip(axes, place, strict=True)), "error": sum(e) / len(e), "samples": len(e)}
+        {**dict(zip(axes, place, strict=True)), "error": finite(sum(e) / len(e)), "samples": len(e)}
         for place, e in sorted(where.items())
     ]
 
@@ -244,6 +300,8 @@ def _home(place: Place, cell: Cell) -> str:
 
 def result_line(result: Mapping[str, Any]) -> str:
     """A result in a few words."""
+    if "failed" in result:
+        return f"training failed: {result['failed']}"
     errors = {
         name: table["combined"]["relative"]["mean"] for name, table in result["error"].items()
     }

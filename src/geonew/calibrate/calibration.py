@@ -63,6 +63,7 @@ class Calibration:
         distances: of the calibration samples, sorted.
         exact: whether prescribed values are met exactly, so that there is no band.
         data_hash: of the calibration data.
+        skipped: calibration samples that were left out, and why.
 
     """
 
@@ -76,6 +77,7 @@ class Calibration:
     distances: Float[ndarray, "n"]
     exact: bool
     data_hash: str = ""
+    skipped: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, model: nn.Module) -> Calibration:
@@ -110,6 +112,7 @@ class Calibration:
                 distances,
                 bool(raw["exact"]),
                 str(raw["data_hash"]),
+                tuple(str(reason) for reason in raw.get("skipped", ())),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
@@ -127,6 +130,7 @@ class Calibration:
             "exact": self.exact,
             "samples": len(self.distances),
             "data_hash": self.data_hash,
+            "skipped": list(self.skipped),
         }
 
     def familiarity(self, sample: Sample) -> Familiarity:

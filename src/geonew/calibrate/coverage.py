@@ -30,6 +30,7 @@ class Coverage:
         width: field -> mean radius of the band, over the field's deviation in training.
         outside: part of the samples whose geometry is called unfamiliar at 5 %.
         distances: of the samples from the training data.
+        skipped: samples that were left out, and why.
 
     """
 
@@ -41,6 +42,7 @@ class Coverage:
     width: dict[str, float]
     outside: float
     distances: tuple[float, ...]
+    skipped: tuple[str, ...] = ()
 
     @property
     def distance(self) -> float:
@@ -59,6 +61,7 @@ class Coverage:
             "outside": self.outside,
             "distance": self.distance,
             "distances": list(self.distances),
+            "skipped": list(self.skipped),
         }
 
 
@@ -66,6 +69,7 @@ def measure_coverage(
     path: str | Path,
     data: str | Path,
     *,
+    name: str | None = None,
     batch: int = 8,
     cache: bool = True,
     notify: Callable[[int, int], None] | None = None,
@@ -75,6 +79,7 @@ def measure_coverage(
     Args:
         path: the model.
         data: samples with solutions.
+        name: what to call them; by default the name of the file.
         batch: samples side by side.
         cache: keep features in the cache folder.
         notify: called with (done, all).
@@ -82,7 +87,8 @@ def measure_coverage(
     """
     model, about = read_model(path)
     calibration = Calibration.from_file(about)
-    tested = read_test(data, about, cache=Cache.default() if cache else None, notify=notify)
+    store = Cache.default() if cache else None
+    tested = read_test(data, about, name=name, cache=store, notify=notify)
     predictions = predict_all(model, tested.samples, batch, notify)
     names = [f.name for f in about.problem.fields]
     inside: dict[str, list[float]] = {n: [] for n in names}
@@ -107,4 +113,5 @@ def measure_coverage(
         width={n: float(np.mean(v)) for n, v in width.items()},
         outside=float(np.mean([one.is_outside() for one in seen])),
         distances=tuple(float(one.distance) for one in seen),
+        skipped=tested.skipped,
     )

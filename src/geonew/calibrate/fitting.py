@@ -91,5 +91,5 @@ def fit(
     whole = {n: whole_factor([row[n] for row in rows], level) for n in nothing}
     return Calibration(
         problem, empty.deviations, reference, scale, level, share, whole, distances, exact,
-        tested.digest,
+        tested.digest, tested.skipped,
     )  # fmt: skip

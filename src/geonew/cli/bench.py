@@ -2,7 +2,8 @@
 
 ``geonew bench --list`` shows what is done and open, ``--dry-run`` what would be computed next with
 which settings, ``--only PATTERN`` restricts it. Results are JSON files, one per cell; checkpoints
-and logs lie under ``GEONEW_HOME/runs/bench``. Ctrl-C loses nothing: the same command goes on.
+and logs lie under ``GEONEW_HOME/runs/bench``. Ctrl-C loses nothing: the same command goes on. A
+result that cannot be read is named with the cure; the other cells are computed all the same.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def _one(place: Place, cell: Cell) -> int:
 
 
 def _list(place: Place, cells: list[Cell]) -> int:
+    from geonew.bench.place import AGAIN
     from geonew.bench.work import result_line
 
     minutes = {"done": 0.0, "to do": 0.0}
@@ -79,6 +81,8 @@ def _list(place: Place, cells: list[Cell]) -> int:
         state, remark = place.state(cell), ""
         if state == "done" and cell.task != "make":
             remark = result_line(place.read(cell))
+        elif state == "damaged":
+            remark = f"{place.damage(cell)}; {AGAIN}"
         elif state == "waiting":
             first, *rest = place.waits_for(cell)
             remark = f"for {first}" + (f" and {len(rest)} more" if rest else "")
@@ -94,7 +98,7 @@ def _list(place: Place, cells: list[Cell]) -> int:
 
 
 def _dry_run(place: Place, cells: list[Cell]) -> int:
-    from geonew.bench.work import configuration, evaluate_command, train_command
+    from geonew.bench.work import again_command, configuration, evaluate_command, train_command
 
     for cell in cells:
         state = place.state(cell)
@@ -104,13 +108,15 @@ def _dry_run(place: Place, cells: list[Cell]) -> int:
         if cell.task == "train":
             _, settings = configuration(place, cell)
             print(f"    {train_command(place, cell, settings)}")
-        if cell.tests:
-            trained = cell if cell.task == "train" else place.campaign[cell.start]
-            print(f"    {evaluate_command(place, trained, cell.tests)}")
+            if cell.tests:
+                print(f"    {evaluate_command(place, cell, cell.tests)}")
+        elif cell.task != "make":
+            print(f"    {again_command(place, cell)}")
     return 0
 
 
 def _run(place: Place, cells: list[Cell], workers: int) -> int:
+    from geonew.bench.place import AGAIN
     from geonew.bench.runner import run_cells
     from geonew.bench.work import result_line
 
@@ -122,7 +128,10 @@ def _run(place: Place, cells: list[Cell], workers: int) -> int:
     summary = run_cells(place, cells, workers, tell)
     waiting = [cell for cell in cells if place.state(cell) == "waiting"]
     data = sorted({m.split(" ")[0] for cell in waiting for m in place.missing_data(cell)})
+    damaged = [cell for cell in cells if place.state(cell) == "damaged"]
     print(f"{len(summary.done)} cells finished, {len(summary.failed)} failed")
+    for cell in damaged:
+        print(f"damaged  {cell.name}  {place.damage(cell)}; {AGAIN}")
     if data and not summary.interrupted:
         print(
             f"{len(waiting)} cells wait; data are missing of {', '.join(data)}: "
@@ -131,4 +140,4 @@ def _run(place: Place, cells: list[Cell], workers: int) -> int:
     if summary.interrupted:
         print("interrupted; the same command goes on")
         return INTERRUPTED
-    return 1 if summary.failed else 0
+    return 1 if summary.failed or damaged else 0

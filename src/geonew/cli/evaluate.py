@@ -1,7 +1,8 @@
 """``geonew evaluate MODEL... --data FILE...``: errors, boundary, balances, certificates, cost.
 
 Any model that ``geonew train`` wrote, ours or a baseline; several seeds of one are summarised.
-``--where length=1`` adds figures for the samples at a place on an axis of the distribution.
+``--where length=1`` adds figures for the samples at a place on an axis of the distribution. Samples
+with numbers that are not finite are left out and named.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from geonew.evaluate.report import evaluate
-    from geonew.evaluate.tables import markdown, sheets
+    from geonew.evaluate.tables import left_out, markdown, sheets
     from geonew.train.distributed import choose_device
 
     for name in ("batch", "limit"):
@@ -77,6 +78,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     console = Console()
     for sheet in sheets(report):
         console.print(sheet.rich())
+    for line in left_out(report):
+        print(line)
     return 0
 
 

@@ -9,7 +9,7 @@ stress) after the others; means are over samples, never pooled.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy import ndarray
 from torch import nn
 
 from geonew.evaluate.figures import Figures, figures, finite, groups_along
-from geonew.evaluate.physics import boundary_errors, flow_balances
+from geonew.evaluate.physics import boundary_errors, flow_balances, reaction_defects
 from geonew.evaluate.predictions import Predicted, predict_all
 from geonew.evaluate.runtime import Runtime, measure_runtime
 from geonew.evaluate.testset import TestSet
@@ -29,6 +29,7 @@ from geonew.problem import Problem
 from geonew.train.checkpoint import ModelFile
 from geonew.train.metrics import COMBINED, NEAR_ZERO, Errors, column_names, measure
 
+Reactions = Mapping[str, Mapping[str, tuple[float, ...]]]
 # Numbers of a certificate, and what to make of them over samples.
 WORST_OF = ("residual", "antisymmetry", "balance_defect", "boundary_defect", "partition_defect")
 
@@ -44,6 +45,8 @@ class Evaluation:
         boundary: field -> b_f of each sample (:mod:`geonew.evaluate.physics`).
         mass, divergence: velocity field -> balance of each sample.
         true_mass, true_divergence: the same of the truth.
+        reaction, true_reaction: conserved field -> defect of its balance with the load.
+        reactions, true_reactions: by sample, field -> group -> flux or force, as they are.
         certificates: of a model that solves; else empty.
         axes: axis of the distribution -> place of each sample.
         where: subsets that were asked for, by name.
@@ -69,6 +72,15 @@ class Evaluation:
     runtime: Runtime | None = None
     skipped: tuple[str, ...] = ()
     data_hash: str = ""
+    reaction: Mapping[str, Float[ndarray, "n"]] = field(default_factory=dict)
+    true_reaction: Mapping[str, Float[ndarray, "n"]] = field(default_factory=dict)
+    reactions: tuple[Reactions, ...] = ()
+    true_reactions: tuple[Reactions, ...] = ()
+
+    @property
+    def data(self) -> tuple[str, str, str]:
+        """What tells its data from others; files of one name may differ."""
+        return self.file, self.split, self.data_hash
 
     @property
     def samples(self) -> int:
@@ -151,9 +163,11 @@ class Evaluation:
             "boundary": _plain(self.boundary),
             "mass_defect": _plain(self.mass),
             "divergence": _plain(self.divergence),
+            "reaction_defect": _plain(self.reaction),
             "truth": {
                 "mass_defect": _plain(self.true_mass),
                 "divergence": _plain(self.true_divergence),
+                "reaction_defect": _plain(self.true_reaction),
             },
             "certificate": self.certificate_summary(),
             "runtime": None if self.runtime is None else asdict(self.runtime),
@@ -168,6 +182,8 @@ class Evaluation:
                 },
                 "axes": {axis: list(values) for axis, values in self.axes.items()},
                 "converged": self.converged.tolist(),
+                "reaction": [_listed(one) for one in self.reactions],
+                "true_reaction": [_listed(one) for one in self.true_reactions],
             }
         return document
 
@@ -225,7 +241,7 @@ def summarise(
         runtime: what a prediction costs.
 
     """
-    rows, boundary, flows, true_flows = [], [], [], []
+    rows, boundary, flows, true_flows, forces, true_forces = [], [], [], [], [], []
     names = (*column_names(problem), *tested.derived)
     for k, (sample, made) in enumerate(zip(tested.samples, predictions, strict=True)):
         assert sample.target is not None
@@ -235,8 +251,11 @@ def summarise(
                    for name, values in tested.derived.items()]  # fmt: skip
         rows.append(np.column_stack([row, *derived]))
         boundary.append(boundary_errors(sample, made.fields, deviations))
+        true = physical_balance(sample, truth)
         flows.append(flow_balances(sample, made.physical, deviations))
-        true_flows.append(flow_balances(sample, physical_balance(sample, truth), deviations))
+        true_flows.append(flow_balances(sample, true, deviations))
+        forces.append(reaction_defects(sample, truth, made.fields))
+        true_forces.append(true.reaction)
     table = np.stack(rows, axis=1)
     return Evaluation(
         family=tested.family,
@@ -255,6 +274,10 @@ def summarise(
         runtime=runtime,
         skipped=tested.skipped,
         data_hash=tested.digest,
+        reaction=_by_name([{n: v[0] for n, v in one.items()} for one in forces]),
+        true_reaction=_by_name([{n: v[1] for n, v in one.items()} for one in forces]),
+        reactions=tuple(made.physical.reaction for made in predictions),
+        true_reactions=tuple(true_forces),
     )
 
 
@@ -288,3 +311,10 @@ def _by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, Float[ndarray, "n
 
 def _plain(table: Mapping[str, Float[ndarray, "n"]]) -> dict[str, Any]:
     return {name: figures(values).to_plain() for name, values in table.items()}
+
+
+def _listed(reactions: Reactions) -> dict[str, dict[str, list[float | int | None]]]:
+    return {
+        name: {group: [finite(v) for v in values] for group, values in by_group.items()}
+        for name, by_group in reactions.items()
+    }

@@ -1,4 +1,4 @@
-r"""What a prediction says on the boundary and in the balance of mass, beside the truth.
+r"""What a prediction says on the boundary and in the balances of physics, beside the truth.
 
 Boundary error of field f with training deviation :math:`\sigma_f`: with P u the field after
 prescribed values are written into it,
@@ -16,6 +16,17 @@ Mass balance of a velocity field, :math:`Q_g = \int_{\Gamma_g} u \cdot n`:
 and the divergence, as root mean square over that of the gradient. Both are taken of the piecewise
 linear fields, for which even the truth, solved on a finer mesh and taken at the nodes, has no exact
 balance: its own figures stand beside.
+
+Balance of a field that known terms conserve (:mod:`geonew.model.reactions`), such as heat or the
+forces on a solid: with :math:`r_n` the reactions, summed over the nodes :math:`\Gamma` of the
+boundary, and :math:`L = \ell(1)` the whole load,
+
+.. math:: d(u) = \Big| \sum_{n \in \Gamma} r_n(u) + L \Big| \Big/
+          \tfrac12 \Big( \sum_{n \in \Gamma} |r_n(u^*)| + |L| \Big),
+
+over what the truth :math:`u^*` sends through the boundary, so that no prediction makes its own
+defect small by a rough boundary. Again the truth has one of its own, and it is large where the
+known terms are not the whole equation. None of this is the algebraic conservation of a certificate.
 """
 
 from __future__ import annotations
@@ -27,6 +38,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from geonew.model.certificate import PhysicalBalance
+from geonew.model.reactions import conserved_fields, group_nodes, nodal_reactions, total_load
 from geonew.model.sample import Sample, write_prescribed
 from geonew.problem import Problem
 
@@ -91,3 +103,35 @@ def flow_balances(
         for name in flow_fields(problem)
         if name in physical.outflow
     }
+
+
+def reaction_defects(
+    sample: Sample, truth: Float[ndarray, "N F"], fields: Float[ndarray, "N F"]
+) -> dict[str, tuple[float, float]]:
+    """Conserved field -> d of the prediction and of the truth, where anything passes the boundary.
+
+    Args:
+        sample: its data.
+        truth: in the user's axes and units.
+        fields: the prediction, likewise; one that is not finite has no defect.
+
+    """
+    names = conserved_fields(sample)
+    if not names:
+        return {}
+    boundary = group_nodes(sample)
+    true = nodal_reactions(sample, truth)
+    mine = {name: np.full_like(forces, np.nan) for name, forces in true.items()}
+    if np.isfinite(fields).all():
+        mine = nodal_reactions(sample, fields)
+    result = {}
+    for name in names:
+        load = total_load(sample, name)
+        through = np.linalg.norm(true[name][boundary], axis=1).sum()
+        size = float(through + np.linalg.norm(load)) / 2
+        if size > 0:
+            found, own = (
+                np.linalg.norm(r[name][boundary].sum(axis=0) + load) for r in (mine, true)
+            )
+            result[name] = (float(found) / size, float(own) / size)
+    return result

@@ -2,8 +2,8 @@
 
     evaluate(["best.safetensors", ...], ["test.h5", "ood.h5"]) -> Report
 
-Checkpoints that differ by their seed alone are runs of one model: their means and the standard
-deviation over the seeds are given besides the figures of each.
+Checkpoints that differ by their seed alone are runs of one model: their means on the same data and
+the standard deviation over the seeds are given besides the figures of each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from geonew.cache import Cache
 from geonew.errors import DataError
 from geonew.evaluate.evaluation import Evaluation, evaluate_set
 from geonew.evaluate.figures import finite
-from geonew.evaluate.testset import TestSet, read_test
+from geonew.evaluate.testset import TestSet, distinct_names, read_test
 from geonew.train.checkpoint import ModelFile, read_model
 
 Notify = Callable[[str, int, int], None]
@@ -86,13 +86,10 @@ class Report:
 
     def seeds(self) -> list[Seeds]:
         """Groups of rows that differ by their seed alone, in the order given."""
-        keys = dict.fromkeys((r.row, r.evaluation.file, r.evaluation.split) for r in self.rows)
-        return [
-            Seeds(
-                tuple(r for r in self.rows if (r.row, r.evaluation.file, r.evaluation.split) == key)
-            )
-            for key in keys
-        ]
+        groups: dict[tuple[int, tuple[str, str, str]], list[Row]] = {}
+        for row in self.rows:
+            groups.setdefault((row.row, row.evaluation.data), []).append(row)
+        return [Seeds(tuple(rows)) for rows in groups.values()]
 
     def to_plain(self, each: bool = True) -> dict[str, Any]:
         """As JSON data."""
@@ -115,6 +112,7 @@ class Report:
                     "models": [r.model for r in group.rows],
                     "file": group.rows[0].evaluation.file,
                     "split": group.rows[0].evaluation.split,
+                    "data_hash": group.rows[0].evaluation.data_hash,
                     "error": {
                         name: dict(
                             zip(
@@ -152,7 +150,7 @@ def evaluate(
 
     Args:
         models: checkpoints of any kind; several seeds of one model are summarised.
-        data: files of samples with solutions.
+        data: files of samples with solutions; one that is given twice counts once.
         batch: samples side by side.
         limit: use the first so many samples of each file only.
         where: places (axis, value) whose samples get figures of their own.
@@ -163,6 +161,7 @@ def evaluate(
 
     """
     store = Cache.default() if cache else None
+    names = distinct_names([Path(file) for file in data])
     made: list[Row] = []
     groups: list[str] = []
     prepared: dict[tuple[str, str], TestSet] = {}
@@ -170,11 +169,16 @@ def evaluate(
         model, about = read_model(path, device)
         key = _without_seed(about)
         groups += [] if key in groups else [key]
-        for file in data:
-            place = (str(file), _reading(about))
+        for file, called in names.items():
+            place = (file, _reading(about))
             if place not in prepared:
                 prepared[place] = read_test(
-                    file, about, limit=limit, cache=store, notify=_told(notify, f"features {file}")
+                    file,
+                    about,
+                    name=called,
+                    limit=limit,
+                    cache=store,
+                    notify=_told(notify, f"features {file}"),
                 )
             result = evaluate_set(
                 model,

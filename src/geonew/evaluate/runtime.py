@@ -6,6 +6,10 @@
 Medians over a few batches after one that is not counted, in milliseconds of processor time (other
 jobs on the machine disturb it least), on a GPU of wall time. ``projection`` is everything from the
 reduced space to the balance law. ``forward`` is the whole pass, timed apart from its stages.
+
+Peak memory is that of these batches on a GPU. On a processor only the whole process's peak so far
+is known, which data and models before this one have part in: to compare models there, measure each
+in a process of its own.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ T = TypeVar("T")
 # Batches and samples that are timed: medians of so many are steady to a few percent.
 TIMED_BATCHES = 5
 TIMED_SAMPLES = 4
+GPU, PROCESS = "GPU", "process so far"
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,11 @@ class Runtime:
         forward: the whole forward pass, milliseconds per sample.
         batch: samples side by side.
         nodes: mean number of nodes.
-        peak_megabytes: most memory so far: of the process, or of the GPU; none where unknown.
+        peak_megabytes: most memory: on a GPU while this was measured, else of the process since it
+            began; none where unknown.
         threads: of the processor.
         device: where.
+        peak_of: whose memory, ``GPU`` or ``process so far``.
 
     """
 
@@ -56,6 +63,7 @@ class Runtime:
     peak_megabytes: float | None
     threads: int
     device: str
+    peak_of: str = PROCESS
 
 
 @torch.no_grad()
@@ -70,6 +78,7 @@ def measure_runtime(model: nn.Module, tested: TestSet, batch: int = 8) -> Runtim
     parts = [chosen[k : k + batch] for k in range(0, len(chosen), batch)]
     parts = [p for p in parts if len(p) == batch] or parts[:1]
     clock = _clock(device)
+    forget_peak(device)
     laps: dict[str, list[float]] = {}
     try:
         for number in range(-1, TIMED_BATCHES):  # the first is not counted
@@ -93,11 +102,18 @@ def measure_runtime(model: nn.Module, tested: TestSet, batch: int = 8) -> Runtim
         peak_megabytes=peak_megabytes(device),
         threads=torch.get_num_threads(),
         device=str(device),
+        peak_of=GPU if device.type == "cuda" else PROCESS,
     )
 
 
+def forget_peak(device: torch.device) -> None:
+    """Count the most memory of a GPU anew; that of a process cannot be."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
 def peak_megabytes(device: torch.device) -> float | None:
-    """Most memory used so far."""
+    """Most memory used: of a GPU since :func:`forget_peak`, of a process since it began."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     try:

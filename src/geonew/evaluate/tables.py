@@ -2,12 +2,14 @@
 
 Errors in percent of the truth, mean over samples, with the standard deviation over seeds where
 there are several; further tables for boundary and balances, for the axes of the distribution, and
-for cost.
+for cost. Data are called by family and split, and by their file where that is not enough. Samples
+that were left out are named below the tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -17,7 +19,11 @@ from rich.table import Table
 
 from geonew.evaluate.evaluation import Evaluation
 from geonew.evaluate.report import Report, Row
+from geonew.evaluate.testset import skipped_line
 from geonew.train.metrics import COMBINED
+
+# What tells data apart -> what they are called.
+Names = Mapping[tuple[str, str, str], str]
 
 
 @dataclass(frozen=True)
@@ -56,14 +62,31 @@ class Sheet:
 
 def sheets(report: Report) -> list[Sheet]:
     """All tables of a report."""
-    made = [_errors(report), _structure(report.rows), *_axes(report.rows)]
+    names = data_names(report)
+    made = [_errors(report, names), _structure(report.rows, names), *_axes(report.rows, names)]
     timed = [r for r in report.rows if r.evaluation.runtime is not None]
-    return [*made, *([_cost(timed)] if timed else [])]
+    return [*made, *([_cost(timed, names)] if timed else [])]
 
 
 def markdown(report: Report) -> str:
-    """All tables as Markdown."""
-    return "\n".join(sheet.markdown() for sheet in sheets(report))
+    """All tables as Markdown, and what was left out."""
+    lines = "".join(f"\n{line}\n" for line in left_out(report))
+    return "\n".join(sheet.markdown() for sheet in sheets(report)) + lines
+
+
+def left_out(report: Report) -> list[str]:
+    """A line for every file of which samples were left out."""
+    found = {r.evaluation.data: r.evaluation for r in report.rows if r.evaluation.skipped}
+    return [skipped_line(one.file, one.skipped) for one in found.values()]
+
+
+def data_names(report: Report) -> Names:
+    """What every file is called in the tables."""
+    found = {e.data: f"{e.family} {e.split}" for e in (r.evaluation for r in report.rows)}
+    count = Counter(found.values())
+    return {
+        data: name if count[name] == 1 else f"{name}, {data[0]}" for data, name in found.items()
+    }
 
 
 def percent(value: float, deviation: float = float("nan")) -> str:
@@ -78,16 +101,12 @@ def _label(row: Row) -> str:
     return f"{row.model} ({row.about.choice.kind})"
 
 
-def _data(evaluation: Evaluation) -> str:
-    return f"{evaluation.family} {evaluation.split}"
-
-
-def _errors(report: Report) -> Sheet:
+def _errors(report: Report, names: Names) -> Sheet:
     columns = list(dict.fromkeys(n for r in report.rows for n in r.evaluation.errors.names))
     rows: list[tuple[str, ...]] = []
     for group in report.seeds():
         for row in group.rows:
-            rows.append(_error_row(_label(row), row.evaluation, columns))
+            rows.append(_error_row(row, names, columns))
             for name, which in row.evaluation.where.items():
                 found = [_column(row.evaluation, c, which) for c in columns]
                 rows.append((f"  at {name}", "", str(int(which.sum())), *found, "", "", ""))
@@ -95,16 +114,17 @@ def _errors(report: Report) -> Sheet:
             first = group.rows[0]
             label = f"{len(group.rows)} seeds ({first.about.choice.kind})"
             found = [percent(*group.mean(c)) for c in columns]
-            rows.append((label, _data(first.evaluation), "", *found, "", "", ""))
+            rows.append((label, names[first.evaluation.data], "", *found, "", "", ""))
     head = ("model", "data", "samples", *columns, "by mass", "median", "spread")
     return Sheet("Relative L2 error in %, mean over samples", head, tuple(rows))
 
 
-def _error_row(label: str, evaluation: Evaluation, columns: Sequence[str]) -> tuple[str, ...]:
+def _error_row(row: Row, names: Names, columns: Sequence[str]) -> tuple[str, ...]:
+    evaluation = row.evaluation
     combined = evaluation.column(COMBINED)
     return (
-        label,
-        _data(evaluation),
+        _label(row),
+        names[evaluation.data],
         str(evaluation.samples),
         *(_column(evaluation, name) for name in columns),
         percent(evaluation.column(COMBINED, weighted=True).mean),
@@ -119,7 +139,7 @@ def _column(evaluation: Evaluation, name: str, which: Bool[ndarray, "n"] | None 
     return percent(evaluation.column(name, which).mean)
 
 
-def _structure(rows: Sequence[Row]) -> Sheet:
+def _structure(rows: Sequence[Row], names: Names) -> Sheet:
     made = []
     for row in rows:
         e = row.evaluation
@@ -128,10 +148,11 @@ def _structure(rows: Sequence[Row]) -> Sheet:
         made.append(
             (
                 _label(row),
-                _data(e),
+                names[e.data],
                 ", ".join(f"{n} {_number(v['worst'])}" for n, v in plain["boundary"].items()),
                 _with_truth(plain, "mass_defect"),
                 _with_truth(plain, "divergence"),
+                _with_truth(plain, "reaction_defect"),
                 f"{100 * plain['solved']:.0f} %",
                 "-" if certificate is None else f"{100 * certificate['unique']:.0f} %",
                 "-" if certificate is None else f"{100 * certificate['local']:.0f} %",
@@ -142,7 +163,8 @@ def _structure(rows: Sequence[Row]) -> Sheet:
         )
     head = (
         "model", "data", "worst boundary error", "mass defect (truth)", "divergence (truth)",
-        "solved", "unique", "local", "least margin", "fluxes cancel", "balances close",
+        "reaction defect (truth)", "solved", "unique", "local", "least margin", "fluxes cancel",
+        "balances close",
     )  # fmt: skip
     return Sheet("Boundary, balances, certificates", head, tuple(made))
 
@@ -155,25 +177,24 @@ def _with_truth(plain: dict, name: str) -> str:
     return ", ".join(parts) or "-"
 
 
-def _axes(rows: Sequence[Row]) -> list[Sheet]:
+def _axes(rows: Sequence[Row], names: Names) -> list[Sheet]:
     result = []
-    places = dict.fromkeys(
-        (r.evaluation.file, r.evaluation.split, axis)
-        for r in rows
-        for axis in r.evaluation.by_axis()
-    )
-    for file, split, axis in places:
-        mine = [r for r in rows if (r.evaluation.file, r.evaluation.split) == (file, split)]
-        groups = [r.evaluation.by_axis()[axis] for r in mine]
-        labels = list(groups[0])
-        counts = [groups[0][label][COMBINED]["relative"]["count"] for label in labels]
-        head = ("model", *(f"{label} ({n})" for label, n in zip(labels, counts, strict=True)))
-        table = tuple(
-            (_label(row), *(_mean(found[label]) for label in labels))
-            for row, found in zip(mine, groups, strict=True)
-        )
-        title = f"Combined error in % by {axis}, {_data(mine[0].evaluation)} (samples)"
-        result.append(Sheet(title, head, table))
+    by_data: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        by_data.setdefault(row.evaluation.data, []).append(row)
+    for data, mine in by_data.items():
+        found = [row.evaluation.by_axis() for row in mine]
+        for axis in found[0]:  # the same data have the same axes
+            groups = [one[axis] for one in found]
+            labels = list(groups[0])
+            counts = [groups[0][label][COMBINED]["relative"]["count"] for label in labels]
+            head = ("model", *(f"{label} ({n})" for label, n in zip(labels, counts, strict=True)))
+            table = tuple(
+                (_label(row), *(_mean(group[label]) for label in labels))
+                for row, group in zip(mine, groups, strict=True)
+            )
+            title = f"Combined error in % by {axis}, {names[data]} (samples)"
+            result.append(Sheet(title, head, table))
     return result
 
 
@@ -182,7 +203,7 @@ def _mean(found: dict) -> str:
     return "-" if value is None else percent(value)
 
 
-def _cost(rows: Sequence[Row]) -> Sheet:
+def _cost(rows: Sequence[Row], names: Names) -> Sheet:
     times = [r.evaluation.runtime for r in rows]
     stages = list(dict.fromkeys(name for t in times if t is not None for name in t.stages))
     made = []
@@ -191,7 +212,7 @@ def _cost(rows: Sequence[Row]) -> Sheet:
         made.append(
             (
                 _label(row),
-                _data(row.evaluation),
+                names[row.evaluation.data],
                 *(f"{t.stages[s]:.3g}" if s in t.stages else "-" for s in stages),
                 f"{t.forward:.3g}",
                 f"{t.nodes:.0f}",
@@ -201,7 +222,8 @@ def _cost(rows: Sequence[Row]) -> Sheet:
         )
     first = times[0]
     assert first is not None
-    head = ("model", "data", *stages, "forward", "nodes", "peak MB", "parameters")
+    peak = f"peak MB of the {first.peak_of}"
+    head = ("model", "data", *stages, "forward", "nodes", peak, "parameters")
     title = (
         f"Milliseconds per sample, batches of {first.batch}, "
         f"{first.device}, {first.threads} thread(s)"

@@ -4,12 +4,13 @@
 
 The model's own reference values are used, and its problem must be that of the file: another
 dimension, other fields, groups or conditions are refused by name. Any split may be evaluated; which
-one it was is part of every result.
+one it was is part of every result. So are the samples that had to be left out, and the hash of what
+was read, which tells files of one name apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from geonew.train.checkpoint import ModelFile, check_compatible
 from geonew.train.samples import Records, locate, prepare_all, read_split
 
 Axes = Mapping[str, tuple[Number | str | None, ...]]
+# So many samples that were left out are named in a line; the JSON has all of them.
+NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +37,7 @@ class TestSet:
     """Prepared samples with what is known about them.
 
     Args:
-        name: of the file.
+        name: of the file, with as much of its path as tells it from others.
         family: what they are samples of.
         split: which split.
         records: as stored.
@@ -80,6 +83,7 @@ def read_test(
     path: str | Path,
     about: ModelFile,
     *,
+    name: str | None = None,
     limit: int | None = None,
     cache: Cache | None = None,
     notify: Callable[[int, int], None] | None = None,
@@ -89,6 +93,7 @@ def read_test(
     Args:
         path: the file, or its name under ``GEONEW_HOME/data``.
         about: the model.
+        name: what to call it; the last part of its path by default (:func:`distinct_names`).
         limit: use the first so many samples only.
         cache: where features are kept.
         notify: called with (done, all) after each sample.
@@ -97,7 +102,26 @@ def read_test(
     with DataSet(locate(path), check=False) as data:
         family, split = data.header.family, data.header.split
     records = read_split(path, split, limit)
-    return prepare_records(records, about, family, split, Path(path).name, cache, notify)
+    return prepare_records(records, about, family, split, name or Path(path).name, cache, notify)
+
+
+def distinct_names(files: Sequence[str | Path]) -> dict[str, str]:
+    """File -> the shortest end of its path that no other one has."""
+    parts = {str(file): Path(file).parts for file in files}
+    result = {}
+    for file, mine in parts.items():
+        others = [other for other in parts.values() if other != mine]
+        lengths = range(1, len(mine) + 1)
+        alone = (n for n in lengths if all(other[-n:] != mine[-n:] for other in others))
+        result[file] = str(Path(*mine[-next(alone, len(mine)) :]))
+    return result
+
+
+def skipped_line(name: str, skipped: Sequence[str]) -> str:
+    """How many samples of a file were left out, and the first of them."""
+    more = [f"and {len(skipped) - NAMED} more"] if len(skipped) > NAMED else []
+    count = f"{len(skipped)} sample{'s' if len(skipped) > 1 else ''}"
+    return f"{name}: {count} left out: {'; '.join([*skipped[:NAMED], *more])}"
 
 
 def prepare_records(

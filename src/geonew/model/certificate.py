@@ -39,7 +39,8 @@ from geonew.fem.derived import cell_gradients
 from geonew.fem.loads import group_normals
 from geonew.model.flux.law import edge_flux
 from geonew.model.newton import Status
-from geonew.model.sample import Sample, to_frame
+from geonew.model.reactions import nodal_reactions
+from geonew.model.sample import Sample
 
 if TYPE_CHECKING:
     from geonew.model.batch import Batch
@@ -295,36 +296,12 @@ def physical_balance(sample: Sample, fields: Float[ndarray, "N F"]) -> PhysicalB
 def _reactions(
     sample: Sample, fields: Float[ndarray, "N F"]
 ) -> dict[str, dict[str, tuple[float, ...]]]:
-    """Flux or force through each group: the known equation tested with its hat functions."""
-    from geonew.model.terms import global_powers, term_plan
-
-    problem = sample.problem
-    plan = term_plan(problem)
-    tested = {b.test for b in plan.blocks} | {b.trial for b in plan.blocks if b.mirror}
-    if not tested or plan.convected:
-        return {}
-    u = to_frame(sample, fields)
-    residual = -sample.load.copy()
-    for block in plan.blocks:
-        term = problem.terms[block.term]
-        if term.form == "stabilisation":
-            continue
-        kappa = problem.term_scale(term) * problem.coefficient_reference(term)
-        for position, power in global_powers(problem, term).items():
-            kappa *= sample.parameters[position] ** power
-        matrix = sample.matrices[block.matrix]
-        residual[:, block.test] += kappa * (matrix @ u[:, block.trial])
-        if block.mirror:
-            residual[:, block.trial] += kappa * block.mirror * (matrix.T @ u[:, block.test])
-    result: dict[str, dict[str, tuple[float, ...]]] = {}
-    for f in problem.fields:
-        span = problem.columns(f.name)
-        if span.start not in tested:
-            continue
-        forces = residual[:, span] / problem.load_scale(f.name)
-        forces = sample.frame.to_lab(forces) if f.rank == "vector" else forces
-        result[f.name] = {
-            group: tuple(float(v) for v in forces[sample.mesh.nodes_of(group)].sum(axis=0))
-            for group in sample.mesh.groups
+    """Flux or force through each group (:mod:`geonew.model.reactions`)."""
+    mesh = sample.mesh
+    return {
+        name: {
+            group: tuple(float(v) for v in forces[mesh.nodes_of(group)].sum(axis=0))
+            for group in mesh.groups
         }
-    return result
+        for name, forces in nodal_reactions(sample, fields).items()
+    }

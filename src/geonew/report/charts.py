@@ -133,7 +133,8 @@ def newton_chart(results: Results) -> Picture | None:
             name = f"main/{family}/{row}"
             found = results[name].get("history", {}).get("training") if name in results else None
             if found and found["step"]:
-                curves.append(Curve(family, found["step"], found["newton_steps"], colour=number))
+                steps = [float("nan") if n is None else n for n in found["newton_steps"]]
+                curves.append(Curve(family, found["step"], steps, colour=number))
                 used.append(name)
         if curves:
             panels.append(

@@ -113,7 +113,13 @@ class Report:
             "budget of processor time on one core; learning rates and checkpoints are chosen by "
             "validation, test data decide nothing. Errors are relative L2 errors in %, means over "
             "samples; the least of a column is bold; ± is the standard deviation over seeds; "
-            "· has not been run, – does not apply.",
+            "· has not been run, – does not apply, ∞ has failed: a prediction or a whole training.",
+            "Not the same: weight decay is Geo-NeW's own (0.03 in most families; baselines have "
+            "none). Geo-NeW's law, partitions and other choices are set for each family in "
+            "`configs/cpu`, by validation; baselines take their sizes from there and are otherwise "
+            "the same in all families. The learning rate of a row is chosen on NS2d-c++ (of "
+            "Geo-FNO and U-Net on Pipe) and kept everywhere. Geo-FNO and U-Net need grids, "
+            "DeepONet a frame: without, they have no row.",
         ]
         if results.suite == "smoke":
             text.append(

@@ -20,7 +20,7 @@ from geonew.bench.cell import Cell
 from geonew.bench.place import Place
 from geonew.bench.rows import ROWS
 from geonew.errors import DataError
-from geonew.report.table import NOT_FINITE, Entry
+from geonew.report.table import FAILED, Entry
 from geonew.train.metrics import COMBINED
 from geonew.train.state import BEST
 
@@ -79,16 +79,10 @@ class Results:
 
     def entry(self, names: Sequence[str], test: str, column: str = COMBINED) -> Entry:
         """Mean error over runs that differ by their seed, with its spread."""
-        values, failed = [], False
-        for name in names:
-            figures = figures_of(self.found.get(name), test, column)
-            if figures is None:
-                continue
-            mean = figures["mean"]
-            failed |= mean is None and figures["count"] > 0
-            values += [] if mean is None else [float(mean)]
-        if failed:
-            return Entry(text=NOT_FINITE)
+        entries = [entry_of(figures_of(self.found.get(name), test, column)) for name in names]
+        if FAILED in entries:
+            return FAILED
+        values = [float(entry.value) for entry in entries if entry.value is not None]
         if not values:
             return Entry()
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
@@ -145,7 +139,7 @@ def read_results(place: Place) -> Results:
         if cell.task == "make" or not place.result(cell).exists():
             continue
         try:
-            found[cell.name] = _checked(place.read(cell), cell)
+            found[cell.name] = place.read(cell)
         except DataError as error:
             damaged.append(error.what)
     return Results(place, found, tuple(damaged))
@@ -163,25 +157,18 @@ def main_of(family: str) -> list[str]:
     return [f"main/{family}/{row}" for row in ROWS]
 
 
+def entry_of(figures: Document | None) -> Entry:
+    """The mean of some figures; a mean that is not finite is a failed prediction."""
+    if not figures:
+        return Entry()
+    mean = figures["mean"]
+    return FAILED if mean is None and figures["count"] > 0 else Entry(mean)
+
+
 def figures_of(document: Document | None, test: str, column: str) -> Document | None:
     """Figures of one column of the relative errors on a test set; none where there are none."""
     table = {} if document is None else document["error"].get(test, {})
     return table[column]["relative"] if column in table else None
-
-
-def _checked(document: Document, cell: Cell) -> Document:
-    """A document that is this cell's result."""
-    wrong = [
-        key
-        for key, value in (("name", cell.name), ("model", cell.row), ("family", cell.family))
-        if document.get(key) != value
-    ]
-    if wrong or not isinstance(document.get("error"), dict):
-        raise DataError(
-            f"the result of {cell.name} is another cell's: {', '.join(wrong) or 'error'} differ",
-            "delete it and run the cell again",
-        )
-    return document
 
 
 def _duration(minutes: float) -> str:

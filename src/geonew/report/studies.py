@@ -13,7 +13,7 @@ from geonew.bench.rows import OURS, ROWS
 from geonew.report import published
 from geonew.report.accuracy import KNOWN
 from geonew.report.results import LABELS, Results, main_of
-from geonew.report.table import NOTHING, Column, Entry, Line, Table, number_or_nothing
+from geonew.report.table import FAILED, NOTHING, Column, Entry, Line, Table, number_or_nothing
 from geonew.train.metrics import COMBINED
 
 WORDS = {
@@ -202,10 +202,7 @@ def rates(results: Results) -> Table:
     for row in ROWS:
         mine = {float(results[n]["learning_rate"]): n for n in rate_cells(row) if n in results}
         if mine:
-            entries = tuple(
-                Entry(results[mine[r]]["validation"].get(COMBINED) if r in mine else None)
-                for r in tried
-            )
+            entries = tuple(_validated(results, mine.get(rate)) for rate in tried)
             lines.append(Line(LABELS[row], entries, ours=row in OURS))
     return Table(
         key="rates",
@@ -216,3 +213,11 @@ def rates(results: Results) -> Table:
         caption=results.provenance(used),
         notes=("The least of a row is used everywhere; test data play no part in it.",),
     )
+
+
+def _validated(results: Results, name: str | None) -> Entry:
+    """Validation error of a cell; one that has none has failed."""
+    if name is None:
+        return Entry()
+    error = results[name]["validation"].get(COMBINED)
+    return FAILED if error is None else Entry(error)

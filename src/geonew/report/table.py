@@ -75,6 +75,7 @@ class Entry:
 
 
 NOTHING = Entry(text=NOT_ASKED)
+FAILED = Entry(text=NOT_FINITE)
 
 
 def number_or_nothing(value: float | int | None) -> Entry:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from geonew.bench.campaign import FINETUNED, HARD
 from geonew.bench.rows import LEADING, OURS
 from geonew.report.accuracy import KNOWN
-from geonew.report.results import LABELS, Document, Results
-from geonew.report.table import Column, Entry, Line, Table, with_values
+from geonew.report.results import LABELS, Document, Results, entry_of
+from geonew.report.table import NOTHING, Column, Entry, Line, Table, with_values
 from geonew.train.metrics import COMBINED
 
 TUNED = ("known+learned", "inducing")
@@ -63,8 +63,7 @@ def _places(results: Results, names: Sequence[str]) -> list[str]:
 
 def _at_angle(results: Results, name: str, place: str) -> Entry:
     table = results[name].get("by_axis", {}).get("angles", {}).get("angle", {})
-    figures = table.get(place, {}).get(COMBINED, {}).get("relative", {})
-    return Entry(figures.get("mean"))
+    return entry_of(table.get(place, {}).get(COMBINED, {}).get("relative"))
 
 
 def rescaled(results: Results) -> Table:
@@ -149,7 +148,8 @@ def refinement(results: Results) -> Table:
 
 
 def _level(table: Document | None) -> Entry:
-    return Entry() if table is None else Entry(table["error"][COMBINED]["relative"]["mean"])
+    """A cell computes all levels at once: one that it lacks is a transfer that cannot be."""
+    return NOTHING if table is None else entry_of(table["error"][COMBINED]["relative"])
 
 
 def finetuning(results: Results) -> Table:

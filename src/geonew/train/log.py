@@ -1,8 +1,9 @@
 """What a run leaves for people and programs: a JSON line per event, and TensorBoard's files.
 
-Every line of ``log.jsonl`` is one event with its step. After a resume, lines of steps beyond the
-checkpoint are dropped, so that the log reads as that of an undisturbed run. Observers are told the
-same events: a progress bar, a plot, a test.
+Every line of ``log.jsonl`` is one event with its step; JSON has no infinity, so a number that is
+not finite (the best error where nothing was validated) is ``null`` there. After a resume, lines of
+steps beyond the checkpoint are dropped, so that the log reads as that of an undisturbed run.
+Observers are told the same events: a progress bar, a plot, a test.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -77,7 +79,8 @@ class RunLog:
 
     def __call__(self, event: str, values: Mapping[str, Any]) -> None:
         """Log one event."""
-        self._file.write(json.dumps({"event": event, **values}, default=float) + "\n")
+        line = _finite({"event": event, **values})
+        self._file.write(json.dumps(line, default=_number, allow_nan=False) + "\n")
         self._file.flush()
         if self._board is None or event not in ("step", "validation"):
             return
@@ -111,6 +114,20 @@ def _lines_up_to(path: Path, step: int) -> list[str]:
         if line.endswith("\n") and event.get("step", 0) <= step:
             kept.append(line)
     return kept
+
+
+def _finite(value: Any) -> Any:
+    """The same with none in place of numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _number(value: Any) -> float | None:
+    """A number of another library."""
+    return _finite(float(value))
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, float]]:
