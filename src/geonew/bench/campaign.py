@@ -212,6 +212,8 @@ class _Plan:
         # As configs/paper has it: the bound on the flux falls soon after the start, or solves fail.
         law = "model.paper={mode: published, gamma: -3.0, momentum: 0.8}"
         yield changed("paper-law", "learned", "model.law=paper", law)
+        space = ("model.boundary=nodal", "model.partitions=16", "model.exchanges=1")
+        yield changed("paper", "learned", "model.law=paper", law, *space)
         # Without constants of the medium the flux law is all there is: at full strength.
         law = ("model.law=structured", "model.structured={strength: 1.0}")
         yield changed("no-constants", "learned", "model.constitutive=false", *law)

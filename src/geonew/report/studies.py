@@ -20,6 +20,7 @@ WORDS = {
     "point-cloud": "point cloud in place of mesh features",
     "no-gradients": "without gradients of features",
     "paper-law": "the paper's flux law",
+    "paper": "the paper's flux law, boundary and number of partitions",
     "no-constants": "structured flux law in place of constants of the medium",
     "structured-law": "with the structured flux law beside",
     "nodal": "boundary values by nodes, as in the paper",
