@@ -175,6 +175,19 @@ def test_numbers_are_those_of_the_cells(written, numbers):
     assert numbers["cells"].keys() == read_results(place).found.keys()
 
 
+def test_ratios_are_over_the_seeds_that_all_rows_have(written, numbers):
+    place, *_ = written
+    ours, other = (
+        combined(place, f"long/{HARD}/{row}/0", "id") for row in ("known+learned", "transolver")
+    )
+    table = numbers["tables"]["ratios"]
+    rows = [r for r in table["rows"] if r["label"] == f"{HARD} ID"]
+    assert len(rows) == 2, "one line for each budget"
+    names = [c["name"] for c in table["columns"]]
+    found = rows[1]["values"][names.index("known + learned / best")]
+    assert found == pytest.approx(ours / other), "the second seed has no baseline beside it"
+
+
 def test_charts_show_the_numbers_of_the_cells(written, numbers):
     place, *_ = written
     figure = numbers["figures"]["angle"]["numbers"]["panels"][0]

@@ -135,7 +135,7 @@ def ratios(results: Results) -> Table:
             made = _ratio(results, group, asked)
             if made is not None:
                 lines.append(made)
-                used += [n for row in ROWS for n in runs_of(group, asked.family, row)]
+                used += [n for some in _common(results, group, asked.family).values() for n in some]
     return Table(
         key="ratios",
         title="Geo-NeW over the best baseline (below 1 is better than all of them)",
@@ -145,7 +145,8 @@ def ratios(results: Results) -> Table:
         caption=results.provenance(used),
         notes=(
             "The best baseline is the one with the least error on that very test set: the hardest "
-            "opponent, not one chosen by validation.",
+            "opponent, not one chosen by validation. Of several seeds those count that all rows of "
+            "a line have.",
             REMARK,
         ),
     )
@@ -200,8 +201,11 @@ def _judged() -> Iterator[Asked]:
 
 
 def _ratio(results: Results, group: str, asked: Asked) -> Line | None:
-    """One line; none without a baseline and one of ours."""
-    found = {row: _entry(results, group, asked, row).value for row in ROWS}
+    """One line; none without a baseline and one of ours that have a seed in common."""
+    runs = _common(results, group, asked.family)
+    found = {
+        row: results.entry(names, asked.test, asked.column).value for row, names in runs.items()
+    }
     others = {row: value for row, value in found.items() if row not in OURS and value is not None}
     if not others or all(found[row] is None for row in OURS):
         return None
@@ -213,7 +217,7 @@ def _ratio(results: Results, group: str, asked: Asked) -> Line | None:
             return NOTHING
         return Entry(None if value is None else value / others[best])
 
-    names = [n for row in ROWS for n in runs_of(group, asked.family, row)]
+    names = [name for some in runs.values() for name in some]
     beside = published_ratio(asked.family, asked.test) if asked.beside else None
     return Line(
         asked.name,
@@ -226,6 +230,14 @@ def _ratio(results: Results, group: str, asked: Asked) -> Line | None:
             number_or_nothing(beside),
         ),
     )
+
+
+def _common(results: Results, group: str, family: str) -> dict[str, list[str]]:
+    """Row -> its runs with the seeds that every row has which has any."""
+    runs = {row: runs_of(group, family, row) for row in ROWS}
+    begun = [names for names in runs.values() if any(name in results for name in names)]
+    seeds = [k for k in range(len(runs[ROWS[0]])) if all(names[k] in results for names in begun)]
+    return {row: [names[k] for k in seeds] for row, names in runs.items()}
 
 
 def _unmarked(column: Column) -> Column:
