@@ -95,6 +95,7 @@ def train(
     folder = Path(config.output)
     keep_freed_memory()
     with team(config.device) as mates, stop_requests() as stop:
+        config.check_device(mates.device.type)
         going_on = _claim(folder, resume, init, mates)
 
         def tell(event: str, values: Any) -> None:
