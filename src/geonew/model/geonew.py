@@ -197,10 +197,18 @@ class GeoNeW(nn.Module):
         windows = _windows(encoding, batch)
         return self.partition(encoding.nodes, encoding.context, batch, windows, relaxation)
 
-    def balance(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Balance:
-        """Reduced space -> balance law."""
+    def balance(
+        self, encoding: Encoding, space: ReducedSpace, batch: Batch, *, measured: bool = False
+    ) -> Balance:
+        """Reduced space -> balance law.
+
+        ``measured`` says that a training step has measured this batch already: averages over
+        steps count it once.
+        """
         linear = self.backbone(space, batch, encoding.context)
         flux, graph = None, self._graph(space.windows)
+        if isinstance(self.law, PaperLaw) and self.training and not measured:
+            self.law.average(graph, linear)
         if self.law is not None:
             partitions = self._partitions(encoding, space, batch)
             flux = self.law.condition(encoding.flux_context, partitions, linear)
@@ -247,11 +255,16 @@ class GeoNeW(nn.Module):
                     with torch.autocast(device, enabled=mixed):  # what was solved, once more
                         encoding = self.encode(batch)
                     space = self.reduce(encoding, batch)
-                    balance = self.balance(encoding, space, batch)
+                    balance = self.balance(encoding, space, batch, measured=True)
                 part = differentiable(select(balance, good), select(solution, good), order)
                 values = values.index_copy(0, good, select(space, good).field(part))
                 u = u.index_copy(0, good, part)
             return Output(values, u, solution, space, balance, encoding)
+
+    def sit_out(self) -> None:
+        """A training step of a process without samples: what processes share is shared."""
+        if isinstance(self.law, PaperLaw) and self.training:
+            self.law.average(self.graph, None)
 
     def transfer(self, output: Output, batch: Batch) -> Float[Tensor, "B N F"]:
         """The same prediction on other meshes of the same geometries.
