@@ -6,7 +6,7 @@ import json
 import os
 import resource
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -306,6 +306,47 @@ def test_a_model_of_another_problem_is_refused_by_name(finished, tmp_path, monke
     raw = runs.configuration(finished.parent, output=str(tmp_path / "tuned"))
     with pytest.raises(CheckpointError, match="boundary groups are"):
         train(read_config(raw), init=path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"sources": []}, r"sources are \[\] there and \['u'\] here"),
+        ({"frame": [{"kind": "normal", "group": "hole"}]}, "rules of the frame are"),
+    ],
+)
+def test_a_model_whose_inputs_mean_something_else_is_refused(
+    finished, tmp_path, monkeypatch, changes, named
+):
+    monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "home"))
+    source = finished / "best.safetensors"
+    problem = json.loads(read_container(source)[1]["problem"]) | changes
+    path = described(source, tmp_path / "other.safetensors", problem=json.dumps(problem))
+    raw = runs.configuration(finished.parent, output=str(tmp_path / "tuned"))
+    with pytest.raises(CheckpointError, match=named):
+        train(read_config(raw), init=path)
+
+
+def test_another_material_is_noted_and_the_scales_are_kept(finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "home"))
+    source = finished / "best.safetensors"
+    problem = json.loads(read_container(source)[1]["problem"])
+    problem["terms"][0]["coefficient"] = 2.5
+    problem |= {"reference_length": 3.0}
+    path = described(source, tmp_path / "other.safetensors", problem=json.dumps(problem))
+    raw = runs.configuration(finished.parent, output=str(tmp_path / "tuned"), budget={"steps": 3})
+    told: list[str] = []
+
+    def hear(event: str, values: Mapping[str, Any]) -> None:
+        if event == "note":
+            told.append(values["text"])
+
+    tuned = train(read_config(raw), init=path, observers=[hear])
+    assert len(told) == 2, told
+    assert "diffusion of u, is 1 in the data, 2.5 in the given model" in told[0]
+    assert "reference length is 1.0 in the data, 3.0 in the given model, which keeps it" in told[1]
+    kept = read_model(tuned.model)[1].problem
+    assert (kept.terms[0].coefficient, kept.reference_length) == (1.0, 3.0)
 
 
 def test_resuming_needs_the_same_data(finished, tmp_path, monkeypatch):

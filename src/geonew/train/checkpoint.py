@@ -192,32 +192,6 @@ def check_shapes(model: nn.Module, weights: Mapping[str, Tensor], path: str | Pa
         )
 
 
-def check_compatible(about: ModelFile, problem: Problem, columns: tuple[str, ...]) -> None:
-    """Refuse to go on from a model of another problem or other features, by name."""
-    for what, theirs, ours in (
-        ("dimension", about.problem.dim, problem.dim),
-        ("fields", _fields(about.problem), _fields(problem)),
-        ("boundary groups", about.problem.groups, problem.groups),
-        ("Dirichlet conditions", _conditions(about.problem), _conditions(problem)),
-        ("parameters", _parameters(about.problem), _parameters(problem)),
-        ("known terms", _terms(about.problem), _terms(problem)),
-    ):
-        if theirs != ours:
-            raise CheckpointError(
-                f"the given model solves {about.problem.name!r}, the data are of "
-                f"{problem.name!r}: {what} are {theirs} there and {ours} here",
-                "start from a model of the same problem, or without --init",
-            )
-    if about.columns != columns:
-        missing = [c for c in about.columns if c not in columns]
-        extra = [c for c in columns if c not in about.columns]
-        raise CheckpointError(
-            f"the given model reads other features: {missing} are missing here, {extra} unknown "
-            "to it",
-            "give the same settings under 'features' as the model was trained with",
-        )
-
-
 def current_versions() -> dict[str, str]:
     """Versions of geonew, Python and the libraries that decide a model's last bits."""
     versions = {"geonew": __version__, "python": platform.python_version()}
@@ -280,19 +254,3 @@ def _whole_numbers(settings: Any, where: str) -> Iterator[tuple[str, int]]:
             yield from _whole_numbers(value, name)
         elif type(value) is int:
             yield name, value
-
-
-def _fields(problem: Problem) -> list[str]:
-    return [f"{f.name} ({f.rank}, {f.level})" for f in problem.fields]
-
-
-def _conditions(problem: Problem) -> list[str]:
-    return sorted(f"{d.field} on {d.group}{d.axes or ''}" for d in problem.dirichlet)
-
-
-def _parameters(problem: Problem) -> list[str]:
-    return [f"{p.name} ({p.support} {p.rank})" for p in problem.parameters]
-
-
-def _terms(problem: Problem) -> list[str]:
-    return [f"{t.form} of {'/'.join(t.fields)}" for t in problem.terms]

@@ -140,8 +140,9 @@ def _loop(
         _checkpoint(run, state, clock, folder)  # there is always one to go on from
     tell("start", samples=len(samples), parameters=_count(run), skipped=list(run.data.skipped))
     medium = getattr(run.model, "medium", None)
-    if state.step == 0 and medium is not None:
-        tell("note", text=str(medium))
+    for note in (*run.data.notes, *([] if medium is None else [str(medium)])):
+        if state.step == 0:
+            tell("note", text=note)
     interrupted = False
     while True:
         spent = config.budget.spent(state.epoch + state.position / len(batches), state.step, clock)
