@@ -238,6 +238,22 @@ def test_a_sample_with_bad_numbers_is_left_out_of_values_and_gradients(name: str
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_mixed_precision_is_near_the_full_one(name: str):
+    model = tiny(name, dtype=torch.float32).train()
+    batch = model.collate(fitting(name))
+    wanted = model(batch).fields
+    with torch.autocast("cpu", torch.bfloat16):
+        output = model(batch)
+    assert output.converged.all()
+    assert output.fields.dtype == torch.float64
+    assert difference(output.fields, wanted) < 0.05  # bfloat16 has 8 bits of mantissa
+    output.fields.square().sum().backward()
+    for p in model.parameters():
+        assert p.grad is not None
+        assert p.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_copies_and_saved_states_predict_the_same(name: str):
     model = tiny(name)
     batch = model.collate(fitting(name))

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from scipy.linalg import eigh
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from geonew.model.flux.law import Flux, Partitions, edge_flux
 from geonew.model.flux.paper import PaperConfig, PaperLaw
 from geonew.model.flux.structured import StructuredConfig, StructuredLaw
 from geonew.model.graph import FluxGraph
+from model.cases import prepared, tiny
 
 WIDTH, CONTEXTS, P, G, F, B = 6, 2, 5, 3, 3, 4
 CONFIG = StructuredConfig(channels=3, key_width=4, rank=2)
@@ -86,6 +88,7 @@ def paper_law(
     embedding = torch.randn(B, P + G, WIDTH, generator=generator, dtype=torch.float64)
     context = torch.randn(B, CONTEXTS, WIDTH, generator=generator, dtype=torch.float64)
     partitions = replace(partitions_of(embedding), graph=graph)
+    law.average(graph, linear)
     flux = law.condition(context, partitions, linear)
     group = torch.randn(B, F, G, generator=generator, dtype=torch.float64) * LIVE
     return law, flux, assemble_balance(linear, flux, graph, group)
@@ -366,3 +369,70 @@ def test_certified_paper_law_keeps_its_guarantee(scale: float) -> None:
             rest = (J + J.mT) / 2 - (A + A.mT) / 2
             found = torch.linalg.eigvalsh(rest)[:, 0]
             assert (found >= guarantee.form[:, 0, 0, 0] - ROUND_OFF).all()
+
+
+# -- the published bound, over several processes ---------------------------------------------------
+
+
+class Mates:
+    """Other processes, whose sums and counts are known; counts how often they are asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, total: float = 0.0, count: int = 0) -> None:
+        self.theirs, self.calls = (total, count), 0
+        monkeypatch.setattr(dist, "is_initialized", lambda: True)
+        monkeypatch.setattr(dist, "all_reduce", self.add)
+
+    def add(self, shared: Tensor) -> None:
+        self.calls += 1
+        shared += torch.tensor(self.theirs, dtype=shared.dtype)
+
+
+def one_bound(size: float) -> tuple[PaperLaw, FluxGraph, LinearSystem]:
+    """A law with a backbone whose smallest eigenvalue is ``size`` in all samples."""
+    law = paper_law("published")[0]
+    matrix = size * torch.eye(F * P, dtype=torch.float64).view(F, P, F, P).transpose(1, 2)
+    linear = LinearSystem(matrix.expand(B, F, F, P, P), torch.zeros(B, F, P, dtype=torch.float64))
+    law.averaging.fill_(False)
+    return law, FluxGraph(P, G), linear
+
+
+def test_the_published_bound_is_the_mean_over_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    law, graph, linear = one_bound(2.0)
+    law.average(graph, linear)
+    alone = float(law.zeta)
+    reach = float(torch.linalg.matrix_norm(graph.divergence[:, :P], 2))
+    assert alone == pytest.approx(0.5 * 2.0 / reach, rel=1e-14)
+
+    Mates(monkeypatch, total=3 * B * 4.0 / reach, count=3 * B)  # thrice as many, twice as large
+    law.averaging.fill_(False)
+    law.average(graph, linear)
+    assert float(law.zeta) == pytest.approx(alone * (1 + 3 * 2) / 4, rel=1e-14)
+    law.average(graph, None)  # this process has no samples, the others have
+    assert float(law.zeta) == pytest.approx(alone * (0.99 * 7 / 4 + 0.01 * 2), rel=1e-14)
+
+
+def test_every_process_is_asked_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = prepared("poisson")
+    model = tiny(sample, law="paper")
+    law = model.law
+    assert isinstance(law, PaperLaw)
+    batch = model.collate([sample, sample])
+    lost = torch.tensor([False, True])[:, None, None]
+    some, none = (
+        replace(batch, tokens=torch.where(which, torch.nan, batch.tokens))
+        for which in (lost, torch.ones_like(lost))
+    )
+    mates = Mates(monkeypatch)
+    model.train()
+    for step, given in enumerate((batch, some, none), 1):
+        before = float(law.zeta.mul_(0.9))
+        output = model(given)
+        assert mates.calls == step
+        assert output.converged.tolist() == [given is not none, given is batch]
+        assert (float(law.zeta) == before) == (given is none)
+    model.sit_out()
+    assert mates.calls == 4
+    model.eval()
+    model(batch)
+    model.sit_out()
+    assert mates.calls == 4, "a prediction shares nothing"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +23,7 @@ from geonew.train.checkpoint import load_model, read_model, save_model
 from geonew.train.config import read_config
 from geonew.train.container import decode_tree, encode_tree, read_container, write_container
 from geonew.train.loop import train
+from geonew.train.models import MODELS
 from geonew.train.state import LAST
 
 
@@ -120,6 +125,105 @@ def test_hostile_descriptions_are_refused(finished, tmp_path, key, value):
         load_model(path)
 
 
+ABSURD = 10**9
+# Sizes that no bound on a single setting catches: what they tabulate is too large.
+TABULATED: dict[str, dict[str, Any]] = {
+    "geonew": {"partitions": 2000},
+    "geofno": {"grid": 30_000, "modes": 10_000},
+    "unet": {"grid": {"rows": 40_000, "cols": 40_000}},
+}
+
+
+def settings_of(kind: str) -> list[str]:
+    """All whole numbers among the settings of a kind, nested ones as ``newton.max_steps``."""
+
+    def names(settings: Any) -> Iterator[str]:
+        for item in fields(settings):
+            value = getattr(settings, item.name)
+            if is_dataclass(value):
+                yield from (f"{item.name}.{inner}" for inner in names(value))
+            elif type(value) is int:
+                yield item.name
+
+    return list(names(MODELS[kind].settings()))
+
+
+def nested(name: str, value: object) -> dict[str, Any]:
+    """Plain settings with one of them given; ``grid`` has two that are required."""
+    parent, _, last = name.rpartition(".")
+    sizes = {"rows": 65, "cols": 33} if parent == "grid" else {}
+    return {parent: {**sizes, last: value}} if parent else {last: value}
+
+
+@pytest.fixture
+def exhausted() -> Iterator[None]:
+    """While it lasts, the process has little more memory to take than it has now."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def described(source: Path, target: Path, **changes: object) -> Path:
+    """A model file with another description."""
+    tensors, document = read_container(source)
+    write_container(target, tensors, {**document, **changes})
+    return target
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in MODELS for name in settings_of(kind)]
+)
+def test_absurd_sizes_are_refused_by_name(finished, tmp_path, exhausted, kind, name):
+    raw = {"kind": kind, **nested(name, ABSURD)}
+    path = described(finished / "best.safetensors", tmp_path / "hostile.safetensors", model=raw)
+    named = "halved" if (kind, name) == ("unet", "depth") else name.partition(".")[0]
+    with pytest.raises(CheckpointError, match=named):
+        load_model(path)
+
+
+@pytest.mark.parametrize("kind", TABULATED)
+def test_tables_that_are_too_large_are_refused(finished, tmp_path, exhausted, kind):
+    tensors, document = read_container(finished / "best.safetensors")
+    tensors["weights/padding"] = torch.zeros(10**6)  # enough for all weights before the tables
+    path, sizes = tmp_path / "hostile.safetensors", TABULATED[kind]
+    model = {**document["model"], **sizes} if kind == "geonew" else {"kind": kind, **sizes}
+    columns = ["x1", "x2", *document["columns"]]
+    write_container(path, tensors, {**document, "model": model, "columns": columns})
+    with pytest.raises(CheckpointError, match=next(iter(sizes))):
+        load_model(path)
+
+
+@pytest.mark.parametrize(("kind", "sizes"), [
+    ("lamo", {"latents": 60_000, "width": 60_000}),
+    ("transolver", {"slices": 60_000, "width": 60_000}),
+    ("inducing", {"depth": 60_000}),
+    ("geonew", {"law": "paper", "contexts": 60_000, "paper": {"operator_width": 60_000}}),
+])  # fmt: skip
+def test_a_model_larger_than_its_file_is_not_built(finished, tmp_path, exhausted, kind, sizes):
+    path = described(
+        finished / "best.safetensors", tmp_path / "hostile.safetensors",
+        model={"kind": kind, **sizes},
+    )  # fmt: skip
+    with pytest.raises(CheckpointError, match=r"more weights than the file|no model has these"):
+        load_model(path)
+
+
+def test_absurd_features_and_groups_are_refused(finished, tmp_path, exhausted):
+    source, path = finished / "best.safetensors", tmp_path / "hostile.safetensors"
+    _, document = read_container(source)
+    spec, problem = json.loads(document["features"]), json.loads(document["problem"])
+    for name in ("hks_times", "eigenpairs"):
+        described(source, path, features=json.dumps({**spec, name: ABSURD}))
+        with pytest.raises(CheckpointError, match=name):
+            load_model(path)
+    problem["groups"] += [f"g{k}" for k in range(4000)]
+    described(source, path, problem=json.dumps(problem))
+    with pytest.raises(CheckpointError, match="4002 groups"):
+        load_model(path)
+
+
 def test_weights_must_fit(finished, tmp_path):
     tensors, document = read_container(finished / "best.safetensors")
     name = next(n for n in tensors if n.endswith("partition.out.weight"))
@@ -202,6 +306,47 @@ def test_a_model_of_another_problem_is_refused_by_name(finished, tmp_path, monke
     raw = runs.configuration(finished.parent, output=str(tmp_path / "tuned"))
     with pytest.raises(CheckpointError, match="boundary groups are"):
         train(read_config(raw), init=path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"sources": []}, r"sources are \[\] there and \['u'\] here"),
+        ({"frame": [{"kind": "normal", "group": "hole"}]}, "rules of the frame are"),
+    ],
+)
+def test_a_model_whose_inputs_mean_something_else_is_refused(
+    finished, tmp_path, monkeypatch, changes, named
+):
+    monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "home"))
+    source = finished / "best.safetensors"
+    problem = json.loads(read_container(source)[1]["problem"]) | changes
+    path = described(source, tmp_path / "other.safetensors", problem=json.dumps(problem))
+    raw = runs.configuration(finished.parent, output=str(tmp_path / "tuned"))
+    with pytest.raises(CheckpointError, match=named):
+        train(read_config(raw), init=path)
+
+
+def test_another_material_is_noted_and_the_scales_are_kept(finished, tmp_path, monkeypatch):
+    monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "home"))
+    source = finished / "best.safetensors"
+    problem = json.loads(read_container(source)[1]["problem"])
+    problem["terms"][0]["coefficient"] = 2.5
+    problem |= {"reference_length": 3.0}
+    path = described(source, tmp_path / "other.safetensors", problem=json.dumps(problem))
+    raw = runs.configuration(finished.parent, output=str(tmp_path / "tuned"), budget={"steps": 3})
+    told: list[str] = []
+
+    def hear(event: str, values: Mapping[str, Any]) -> None:
+        if event == "note":
+            told.append(values["text"])
+
+    tuned = train(read_config(raw), init=path, observers=[hear])
+    assert len(told) == 2, told
+    assert "diffusion of u, is 1 in the data, 2.5 in the given model" in told[0]
+    assert "reference length is 1.0 in the data, 3.0 in the given model, which keeps it" in told[1]
+    kept = read_model(tuned.model)[1].problem
+    assert (kept.terms[0].coefficient, kept.reference_length) == (1.0, 3.0)
 
 
 def test_resuming_needs_the_same_data(finished, tmp_path, monkeypatch):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 import training_runs as runs
 from geonew.errors import ConfigError, FeatureError
 from geonew.train.config import load_config, read_config
+from geonew.train.loop import train
 from geonew.train.models import MODELS
 from geonew.train.reading import parse_yaml, plain, with_settings
 
@@ -66,6 +68,16 @@ def test_every_model_has_settings_that_survive(kind: str):
 def test_mistakes_are_named(raw: dict[str, object], message: str):
     with pytest.raises(ConfigError, match=message):
         read_config(raw)
+
+
+def test_mixed_precision_needs_the_gpu_that_auto_may_not_find(tmp_path, monkeypatch):
+    output = tmp_path / "run"
+    config = read_config(changed(precision="mixed", device="auto", output=str(output)))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="is for a GPU"):
+        train(config)
+    assert not output.exists()
+    config.check_device("cuda")
 
 
 def test_features_check_themselves():

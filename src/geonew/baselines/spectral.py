@@ -19,7 +19,6 @@ and checkpoints need not know complex ones.
 
 from __future__ import annotations
 
-from itertools import product
 from math import prod
 
 import torch
@@ -27,6 +26,9 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
 from geonew.errors import ConfigError
+
+# Most nodes of a latent grid: 1024 per axis in the plane, 101 in space.
+MOST_NODES = 2**20
 
 
 class Modes(nn.Module):
@@ -50,9 +52,15 @@ class Modes(nn.Module):
                 f"a latent grid of {grid} nodes per axis does not resolve {modes} modes",
                 f"use at least {2 * modes + 1} nodes, or fewer modes",
             )
+        if grid**dim > MOST_NODES:
+            raise ConfigError(
+                f"a latent grid of {grid} nodes per axis has more nodes than the {MOST_NODES} that "
+                "are possible",
+                "use a coarser grid",
+            )
         self.dim, self.grid, self.modes = dim, grid, modes
-        both, half = range(-modes, modes), range(modes)
-        k = torch.tensor(list(product(*[both] * (dim - 1), half)))
+        both, half = torch.arange(-modes, modes), torch.arange(modes)
+        k = torch.cartesian_prod(*[both] * (dim - 1), half)
         wrapped = k % grid
         place = torch.zeros(len(k), dtype=torch.int64)
         for axis in range(dim):  # position in the flattened half spectrum of ``rfftn``

@@ -24,7 +24,8 @@ from geonew.data.store import DataSet
 from geonew.errors import DataError
 from geonew.model.sample import Sample
 from geonew.problem import Problem
-from geonew.train.checkpoint import ModelFile, check_compatible
+from geonew.train.checkpoint import ModelFile
+from geonew.train.compatibility import check_compatible
 from geonew.train.samples import Records, locate, prepare_all, read_split
 
 Axes = Mapping[str, tuple[Number | str | None, ...]]

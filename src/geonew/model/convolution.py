@@ -50,14 +50,21 @@ GROUPS = 4
 HALVINGS = 3
 # Spread at a place below which an input says nothing there, over its spread on the whole grid.
 LEAST_SPREAD = 0.01
+# Most places of a grid: a hundred times those of an airfoil's.
+MOST_PLACES = 2**20
 
 
 def check_sizes(grid: Grid, width: int, halvings: int) -> None:
-    """Refuse a width without whole groups of channels, and a grid that is too small to halve."""
+    """Refuse a width without whole groups of channels, a grid too large, or too small to halve."""
     if width % (WIDTH_PER_CHANNEL * GROUPS):
         raise ConfigError(
             f"width {width} is not a multiple of {WIDTH_PER_CHANNEL * GROUPS}",
             f"convolutions have a quarter of the width in channels, in {GROUPS} groups",
+        )
+    if grid.rows * grid.cols > MOST_PLACES:
+        raise ConfigError(
+            f"a {grid} has more places than the {MOST_PLACES} that are possible",
+            "use a coarser `grid`, or a model for unstructured meshes",
         )
     if min(grid.rows, grid.cols) >> halvings < 2:
         raise ConfigError(

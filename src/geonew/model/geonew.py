@@ -6,8 +6,9 @@ r"""The Geo-NeW model: a data-driven finite element method on any geometry.
     u_h = lift + sum_i u_i psi_i   with   G(u) = 0,
 
 differentiable from end to end by one Newton step (:mod:`geonew.model.implicit`). The model reads a
-:class:`~geonew.problem.Problem` and never names an equation. Encoder in the model's own precision;
-basis, projection and reduced algebra in float64, outside autocast.
+:class:`~geonew.problem.Problem` and never names an equation. Encoder in the model's own precision,
+or in that of a surrounding autocast; what it returns has the precision of the weights again. Basis,
+projection and reduced algebra are in float64, outside autocast.
 
 Paper: figure 2 and section 3. Where we deviate (lifted boundary, certified law, known terms as the
 backbone) the modules say why.
@@ -174,8 +175,13 @@ class GeoNeW(nn.Module):
         """Tokens -> node embeddings and contexts."""
         nodes, memory = self._embed(batch)
         contexts = self.pooling(nodes, batch.log_mass)
+        own = self.scaling.mean.dtype
         return Encoding(
-            nodes, memory, *contexts, anchor_exists=batch.anchor_exists, centres=batch.centres
+            nodes.to(own),
+            [a.to(own) for a in memory],
+            *(c.to(own) for c in contexts),
+            anchor_exists=batch.anchor_exists,
+            centres=batch.centres,
         )
 
     def _embed(self, batch: Batch) -> tuple[Float[Tensor, "B N d"], Memory]:
@@ -191,10 +197,18 @@ class GeoNeW(nn.Module):
         windows = _windows(encoding, batch)
         return self.partition(encoding.nodes, encoding.context, batch, windows, relaxation)
 
-    def balance(self, encoding: Encoding, space: ReducedSpace, batch: Batch) -> Balance:
-        """Reduced space -> balance law."""
+    def balance(
+        self, encoding: Encoding, space: ReducedSpace, batch: Batch, *, measured: bool = False
+    ) -> Balance:
+        """Reduced space -> balance law.
+
+        ``measured`` says that a training step has measured this batch already: averages over
+        steps count it once.
+        """
         linear = self.backbone(space, batch, encoding.context)
         flux, graph = None, self._graph(space.windows)
+        if isinstance(self.law, PaperLaw) and self.training and not measured:
+            self.law.average(graph, linear)
         if self.law is not None:
             partitions = self._partitions(encoding, space, batch)
             flux = self.law.condition(encoding.flux_context, partitions, linear)
@@ -218,6 +232,7 @@ class GeoNeW(nn.Module):
         """
         encoding = self.encode(batch)
         device = batch.tokens.device.type
+        mixed = torch.is_autocast_enabled(device)
         with torch.autocast(device, enabled=False):
             space = self.reduce(encoding, batch)
             balance = self.balance(encoding, space, batch)
@@ -237,13 +252,19 @@ class GeoNeW(nn.Module):
                 lost = solution.status == Status.NON_FINITE
                 if lost.any():  # nor may they stand in a gradient's way back to the weights
                     batch = batch.blanked(lost)
-                    encoding = self.encode(batch)
+                    with torch.autocast(device, enabled=mixed):  # what was solved, once more
+                        encoding = self.encode(batch)
                     space = self.reduce(encoding, batch)
-                    balance = self.balance(encoding, space, batch)
+                    balance = self.balance(encoding, space, batch, measured=True)
                 part = differentiable(select(balance, good), select(solution, good), order)
                 values = values.index_copy(0, good, select(space, good).field(part))
                 u = u.index_copy(0, good, part)
             return Output(values, u, solution, space, balance, encoding)
+
+    def sit_out(self) -> None:
+        """A training step of a process without samples: what processes share is shared."""
+        if isinstance(self.law, PaperLaw) and self.training:
+            self.law.average(self.graph, None)
 
     def transfer(self, output: Output, batch: Batch) -> Float[Tensor, "B N F"]:
         """The same prediction on other meshes of the same geometries.
@@ -252,8 +273,9 @@ class GeoNeW(nn.Module):
         """
         known = output.encoding
         z = self.encoder.evaluate(self.scaling(batch.tokens), known.memory, known.anchor_exists)
-        space = self.reduce(replace(output.encoding, nodes=z), batch)
-        return space.field(output.u)
+        with torch.autocast(batch.tokens.device.type, enabled=False):
+            space = self.reduce(replace(known, nodes=z.to(known.nodes.dtype)), batch)
+            return space.field(output.u)
 
     # -- for users -------------------------------------------------------------------------------
 

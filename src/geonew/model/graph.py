@@ -16,6 +16,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from geonew.errors import ConfigError
+
+# Most entries (edges times nodes) of a table: half a gigabyte, and there are four such tables.
+LARGEST_TABLE = 2**26
+
 
 class FluxGraph(nn.Module):
     """Index tables of the complete graph, as float64 buffers.
@@ -40,6 +45,18 @@ class FluxGraph(nn.Module):
         self.windows, self.groups = windows, groups
         self.partitions = windows * partitions  # all interior nodes
         nodes = self.partitions + groups
+        edges = self.partitions * (partitions - 1) // 2 + self.partitions * groups
+        if edges * nodes > LARGEST_TABLE:
+            raise ConfigError(
+                f"the flux graph of {partitions} partitions, {groups} groups and {windows} windows "
+                f"is too large: its tables have {edges * nodes:.2g} entries each",
+                f"choose fewer partitions or windows; {LARGEST_TABLE:.2g} entries are possible",
+            )
+        with torch.device("cpu"):  # also for a model of which only the shapes are wanted
+            self._make_tables(partitions, nodes)
+
+    def _make_tables(self, partitions: int, nodes: int) -> None:
+        """All tables of the class, for so many partitions of a window and nodes in all."""
         i, j = torch.triu_indices(nodes, nodes, offset=1)
         inner = i < self.partitions  # edges between two groups carry nothing
         inner &= (j >= self.partitions) | (i // partitions == j // partitions)

@@ -4,16 +4,22 @@
     hash of the data --save_model--> one file --load_model--> the model
 
 The same file, with the state of optimiser, average and loop added, is what ``--resume`` reads.
-A file is data from anywhere (:mod:`geonew.train.container`): building the model stops as soon as it
-needs more weights than the file holds, so that a hostile description exhausts nothing.
+A file is data from anywhere (:mod:`geonew.train.container`). Whatever kind of model a hostile one
+describes, it exhausts nothing:
+
+- every whole number among the settings is bounded, and what it makes a model tabulate (grids, flux
+  graphs) is bounded where that is made, for training as well;
+- the model is first built of shapes without numbers (torch's meta device), which ends as soon as it
+  has more weights than the file, and its shapes must be those of the file;
+- only then is it built for good, of no more numbers than the file has brought.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +39,8 @@ from geonew.train.models import ModelChoice, build_model
 from geonew.train.reading import build
 
 WEIGHTS = "weights/"
-# The flux graph has an edge for every two partitions: more of them than this are no honest model.
-LARGEST_GRAPH = 4096
+# Larger widths, depths, numbers of steps and so on are no honest model's.
+LARGEST_SETTING = 2**16
 _ABOUT = "about_file"  # attribute of a loaded model
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-fem", "pytorch_optimizer")
 
@@ -143,7 +149,6 @@ def read_model(path: str | Path, device: str | torch.device = "cpu") -> tuple[nn
     about = ModelFile.from_plain(document, path)
     weights = weights_of(tensors)
     model = _built(about, weights, path)
-    check_shapes(model, weights, path)
     dtypes = {t.dtype for t in weights.values() if t.is_floating_point()}
     model.to(next(iter(dtypes)) if len(dtypes) == 1 else torch.float32)
     model.load_state_dict(weights)
@@ -187,32 +192,6 @@ def check_shapes(model: nn.Module, weights: Mapping[str, Tensor], path: str | Pa
         )
 
 
-def check_compatible(about: ModelFile, problem: Problem, columns: tuple[str, ...]) -> None:
-    """Refuse to go on from a model of another problem or other features, by name."""
-    for what, theirs, ours in (
-        ("dimension", about.problem.dim, problem.dim),
-        ("fields", _fields(about.problem), _fields(problem)),
-        ("boundary groups", about.problem.groups, problem.groups),
-        ("Dirichlet conditions", _conditions(about.problem), _conditions(problem)),
-        ("parameters", _parameters(about.problem), _parameters(problem)),
-        ("known terms", _terms(about.problem), _terms(problem)),
-    ):
-        if theirs != ours:
-            raise CheckpointError(
-                f"the given model solves {about.problem.name!r}, the data are of "
-                f"{problem.name!r}: {what} are {theirs} there and {ours} here",
-                "start from a model of the same problem, or without --init",
-            )
-    if about.columns != columns:
-        missing = [c for c in about.columns if c not in columns]
-        extra = [c for c in columns if c not in about.columns]
-        raise CheckpointError(
-            f"the given model reads other features: {missing} are missing here, {extra} unknown "
-            "to it",
-            "give the same settings under 'features' as the model was trained with",
-        )
-
-
 def current_versions() -> dict[str, str]:
     """Versions of geonew, Python and the libraries that decide a model's last bits."""
     versions = {"geonew": __version__, "python": platform.python_version()}
@@ -220,30 +199,31 @@ def current_versions() -> dict[str, str]:
 
 
 def _built(about: ModelFile, weights: Mapping[str, Tensor], path: str | Path) -> nn.Module:
-    """The model, as long as it needs no more than the weights that are there."""
+    """The model that a file describes, if it is one of the file's weights."""
+    _check_settings(about, path)
     available = sum(t.numel() for t in weights.values())
-    largest = max([len(weights), *(n for t in weights.values() if t.numel() for n in t.shape)])
-    for name in ("width", "depth", "heads", "partitions", "contexts", "hidden"):
-        size = getattr(about.choice.settings, name, None)
-        limit = min(largest, LARGEST_GRAPH) if name == "partitions" else largest
-        if isinstance(size, int) and size > limit:
-            raise CheckpointError(
-                f"{path}: model setting {name!r} is {size}, but the weights are not that large",
-                "give a file that geonew train wrote",
-            )
 
     def count(module: nn.Module, name: str, parameter: Tensor | None) -> None:
         nonlocal available
         available -= 0 if parameter is None else parameter.numel()
         if available < 0:
             raise CheckpointError(
-                "the model has more weights than the file",
+                f"{path}: the model it describes has more weights than the file",
                 "give a file that geonew train wrote",
             )
 
+    def build() -> nn.Module:
+        return build_model(about.choice, about.problem, about.spec, about.columns)
+
     handle = register_module_parameter_registration_hook(count)
     try:
-        return build_model(about.choice, about.problem, about.spec, about.columns)
+        with torch.device("meta"):
+            shapes = build()
+        handle.remove()
+        check_shapes(shapes, weights, path)
+        return build()
+    except CheckpointError:
+        raise
     except GeoNeWError as error:
         raise CheckpointError(f"{path}: {error.what}", error.cure) from error
     except (RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
@@ -252,17 +232,25 @@ def _built(about: ModelFile, weights: Mapping[str, Tensor], path: str | Path) ->
         handle.remove()
 
 
-def _fields(problem: Problem) -> list[str]:
-    return [f"{f.name} ({f.rank}, {f.level})" for f in problem.fields]
+def _check_settings(about: ModelFile, path: str | Path) -> None:
+    """Refuse settings that no honest model has, by name."""
+    most = {"features.hks_times": len(about.columns)}  # each has a column of its own
+    for name, value in (
+        *_whole_numbers(about.choice.settings, "model"),
+        *_whole_numbers(about.spec, "features"),
+    ):
+        if value > most.get(name, LARGEST_SETTING):
+            raise CheckpointError(
+                f"{path}: {name} is {value}, more than any model of this file can have",
+                "give a file that geonew train wrote",
+            )
 
 
-def _conditions(problem: Problem) -> list[str]:
-    return sorted(f"{d.field} on {d.group}{d.axes or ''}" for d in problem.dirichlet)
-
-
-def _parameters(problem: Problem) -> list[str]:
-    return [f"{p.name} ({p.support} {p.rank})" for p in problem.parameters]
-
-
-def _terms(problem: Problem) -> list[str]:
-    return [f"{t.form} of {'/'.join(t.fields)}" for t in problem.terms]
+def _whole_numbers(settings: Any, where: str) -> Iterator[tuple[str, int]]:
+    """All whole numbers among settings, with their names."""
+    for item in fields(settings):
+        value, name = getattr(settings, item.name), f"{where}.{item.name}"
+        if is_dataclass(value):
+            yield from _whole_numbers(value, name)
+        elif type(value) is int:
+            yield name, value

@@ -82,10 +82,7 @@ class RunConfig:
             raise ConfigError(f"seed is {self.seed}; it must not be negative")
         if not self.output:
             raise ConfigError("output is empty", "name a folder for the run")
-        if self.precision == "mixed" and self.device == "cpu":
-            raise ConfigError(
-                "precision 'mixed' is for a GPU; on a processor it is slower", "use float32"
-            )
+        self.check_device(self.device)
         if self.budget.steps is not None and self.optimiser.warm_up > self.budget.steps:
             raise ConfigError(
                 f"the warm-up of {self.optimiser.warm_up} steps is longer than the run of "
@@ -97,6 +94,13 @@ class RunConfig:
         if self.data.validation is not None and self.data.validation == self.data.train:
             raise ConfigError(
                 "data.train and data.validation are the same file", "splits are kept apart"
+            )
+
+    def check_device(self, device: str) -> None:
+        """What depends on the device; what ``auto`` stands for is known only where a run begins."""
+        if self.precision == "mixed" and device == "cpu":
+            raise ConfigError(
+                "precision 'mixed' is for a GPU; on a processor it is slower", "use float32"
             )
 
     def to_plain(self) -> dict[str, Any]:

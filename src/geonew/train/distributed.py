@@ -8,7 +8,8 @@ converged samples of all processes and :math:`\ell_k` the loss of sample k, proc
 
 so that the mean over processes is the gradient of one process with the whole batch. Decisions
 (skip a batch, stop, budget spent) come from sums over all processes: nobody waits for the others in
-vain. Only tensors travel, never pickled objects.
+vain. So does what a law averages over steps (:mod:`geonew.model.flux.paper`), in which a process
+without samples takes part as well. Only tensors travel, never pickled objects.
 """
 
 from __future__ import annotations

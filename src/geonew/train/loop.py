@@ -105,6 +105,7 @@ def train(
     folder = Path(config.output)
     keep_freed_memory()
     with team(config.device) as mates, stop_requests() as stop:
+        config.check_device(mates.device.type)
         going_on = _claim(folder, resume, init, mates)
 
         def tell(event: str, values: Any) -> None:
@@ -151,8 +152,9 @@ def _loop(
         _checkpoint(run, state, clock, folder)  # there is always one to go on from
     tell("start", samples=len(samples), parameters=_count(run), skipped=list(run.data.skipped))
     medium = getattr(run.model, "medium", None)
-    if state.step == 0 and medium is not None:
-        tell("note", text=str(medium))
+    for note in (*run.data.notes, *([] if medium is None else [str(medium)])):
+        if state.step == 0:
+            tell("note", text=note)
     interrupted = False
     while True:
         spent = config.budget.spent(state.epoch + state.position / len(batches), state.step, clock)

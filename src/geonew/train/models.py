@@ -130,3 +130,9 @@ def build_model(
 def newton_steps(output: Fields) -> Tensor | None:
     """Newton steps per sample; none for a model that solves nothing."""
     return output.solution.steps if isinstance(output, Output) else None
+
+
+def sit_out(model: nn.Module) -> None:
+    """Take part in a training step without samples, for a model that shares more than gradients."""
+    if isinstance(model, GeoNeW):
+        model.sit_out()

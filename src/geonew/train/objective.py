@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from geonew.model.batch import Batch
 from geonew.problem import Problem
 from geonew.train.metrics import NEAR_ZERO
-from geonew.train.models import newton_steps
+from geonew.train.models import newton_steps, sit_out
 
 
 class Losses(NamedTuple):
@@ -81,6 +81,7 @@ class Objective(nn.Module):
     def forward(self, batch: Batch | None) -> Losses:
         """Losses of a batch; none stands for an empty share."""
         if batch is None:
+            sit_out(self.model)  # its mates wait for that
             return Losses(self._nothing(), 0, 0, 0.0)
         output = self.model(batch)
         good = torch.nonzero(output.converged)[:, 0]

@@ -2,8 +2,9 @@
 
     RunConfig --load_data--> TrainingData --assemble--> Run
 
-With ``init`` the model starts from given weights: it keeps that model's reference values and token
-normalisation, since the weights are made for them, and is refused where problem or features differ.
+With ``init`` the model starts from given weights: it keeps that model's scales and token
+normalisation, since the weights are made for them, and is refused where problem or features differ
+(:mod:`geonew.train.compatibility`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from geonew.errors import CheckpointError, DataError
 from geonew.features import FeatureSpec
 from geonew.model.sample import Sample
 from geonew.problem import Problem
-from geonew.train.checkpoint import ModelFile, check_compatible, check_shapes, read_model
+from geonew.train.checkpoint import ModelFile, check_shapes, read_model
+from geonew.train.compatibility import check_compatible, check_start, with_scales_of
 from geonew.train.config import RunConfig
 from geonew.train.distributed import Team
 from geonew.train.models import FieldModel, build_model
@@ -55,6 +57,7 @@ class TrainingData:
         deviations: standard deviation of each component, over the reference values.
         skipped: samples left out, and why.
         digest: SHA-256 of the training data.
+        notes: what the data declare otherwise than the model that is trained further.
 
     """
 
@@ -64,6 +67,7 @@ class TrainingData:
     deviations: Float[ndarray, "F"]
     skipped: tuple[str, ...] = ()
     digest: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def user_deviations(self) -> Float[ndarray, "F"]:
@@ -134,11 +138,10 @@ def load_data(
                 f"{config.validation} is of another problem than {config.train}",
                 "generate both splits of one family",
             )
-    problem = train.problem
+    problem, notes = train.problem, ()
     if start is not None:
-        problem = problem.with_references(
-            {f.name: f.reference for f in start.problem.fields if f.name in _names(problem)}
-        )
+        notes = check_start(start.problem, problem)
+        problem = with_scales_of(start.problem, problem)
     elif config.references == "training":
         problem = problem.with_references(training_references(problem, train.records))
     cache = Cache.default() if config.cache else None
@@ -148,7 +151,7 @@ def load_data(
         checked = _prepared(validation, problem, spec, cache, team, "validation", tell)
     skipped = train.skipped + (validation.skipped if validation is not None else ())
     deviations = training_deviations(problem, samples)
-    return TrainingData(problem, samples, checked, deviations, skipped, train.digest)
+    return TrainingData(problem, samples, checked, deviations, skipped, train.digest, notes)
 
 
 def assemble(
@@ -236,10 +239,6 @@ def _prepared(
 
 def _share(rank: int, size: int, count: int) -> range:
     return range(rank % size, count, size)
-
-
-def _names(problem: Problem) -> set[str]:
-    return {f.name for f in problem.fields}
 
 
 def _plain_spec(spec: FeatureSpec) -> dict[str, Any]:

@@ -9,9 +9,10 @@ symmetric positive definite, every factor normalised. Edges run from the lower t
 which is the paper's orientation sign on the mean.
 
 ``published``: the paper's own normalisation by the infinity norm, its bound zeta from a moving
-average, and :math:`\tau = C_L |K^{-1} d_0^\top| / \varepsilon` measured and reported: uniqueness is
-not certified. (The paper has epsilon upside down, takes the infinity norm for a bound of the 2-norm
-and leaves out the norm of xi itself.)
+average over training steps (a step's mean is that of all processes), and
+:math:`\tau = C_L |K^{-1} d_0^\top| / \varepsilon` measured and reported: uniqueness is not
+certified. (The paper has epsilon upside down, takes the infinity norm for a bound of the 2-norm and
+leaves out the norm of xi itself.)
 
 ``certified``: 2-norms by Schur's test, and for each sample
 
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch.distributed as dist
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
@@ -206,7 +208,7 @@ class PaperLaw(nn.Module):
         diagonal, factor = softplus(raw[..., 0]) + 1e-3, raw[..., 1:]
         size = diagonal.amax(-1) + torch.linalg.matrix_norm(factor) ** 2  # >= |H|_2
         diagonal, factor = diagonal / size[:, None], factor / size.sqrt()[:, None, None]
-        allowed = self._allowed(graph, linear.dense())
+        allowed = self._allowed(graph, linear)
         half = allowed / 2
         beta = torch.minimum(half, self.beta.double().exp())
         gamma = torch.minimum(half, self.gamma.double().exp())
@@ -237,23 +239,51 @@ class PaperLaw(nn.Module):
             diffusion=self.diffusion,
         )
 
-    def _allowed(self, graph: FluxGraph, backbone: Tensor) -> Float[Tensor, "B"]:
+    @torch.no_grad()
+    def average(self, graph: FluxGraph, linear: LinearSystem | None) -> None:
+        """Move zeta towards the mean bound of a batch, of which each process has a share.
+
+        In training every process calls this once a step: the others wait for it.
+
+        Args:
+            graph: the flux graph.
+            linear: the backbone of this process's samples; none where it has no samples.
+
+        """
+        if self.config.mode == "certified":
+            return  # each sample has a bound of its own
+        bounds = graph.divergence.new_zeros(0)
+        if linear is not None:
+            lowest, finite = _lowest(linear)
+            bounds = lowest[finite] / _reach(graph)
+        shared = torch.stack([bounds.sum(), bounds.new_tensor(len(bounds))])
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(shared)
+        total, count = shared
+        if count > 0:
+            published = self.config.contraction * (total / count)
+            share = 1 - self.config.momentum if self.averaging else 1.0
+            self.zeta.lerp_(published.to(self.zeta.dtype), share)
+            self.averaging.fill_(True)
+
+    def _allowed(self, graph: FluxGraph, linear: LinearSystem) -> Float[Tensor, "B"]:
         """Largest Lipschitz constant allowed: per sample if certified, else the moving average."""
-        reach = torch.linalg.matrix_norm(graph.divergence[:, : graph.partitions], 2)
-        symmetric = finite_or_zero((backbone + backbone.mT) / 2)
         if self.config.mode == "certified":  # a function of the weights: its derivative counts
-            lowest = torch.linalg.eigvalsh(symmetric)[:, 0].clamp_min(0.0)
-            return self.config.contraction * lowest / reach
-        with torch.no_grad():
-            if self.training:
-                lowest = torch.linalg.eigvalsh(symmetric)[:, 0].clamp_min(0.0)
-                lowest = lowest[torch.isfinite(backbone).flatten(1).all(1)]
-                if len(lowest):
-                    published = self.config.contraction * (lowest / reach).mean()
-                    share = 1 - self.config.momentum if self.averaging else 1.0
-                    self.zeta.lerp_(published.to(self.zeta.dtype), share)
-                    self.averaging.fill_(True)
-            return self.zeta.expand(len(backbone)).clone()
+            return self.config.contraction * _lowest(linear)[0] / _reach(graph)
+        return self.zeta.expand(len(linear.matrix)).clone()
+
+
+def _lowest(linear: LinearSystem) -> tuple[Float[Tensor, "B"], Bool[Tensor, "B"]]:
+    """Smallest eigenvalue of the backbone's symmetric part, 0 if negative; which are finite."""
+    backbone = linear.dense()
+    symmetric = finite_or_zero((backbone + backbone.mT) / 2)
+    lowest = torch.linalg.eigvalsh(symmetric)[:, 0].clamp_min(0.0)
+    return lowest, torch.isfinite(backbone).flatten(1).all(1)
+
+
+def _reach(graph: FluxGraph) -> Float[Tensor, ""]:
+    """The norm of d0."""
+    return torch.linalg.matrix_norm(graph.divergence[:, : graph.partitions], 2)
 
 
 def _row_norm(matrix: Tensor) -> Tensor:
