@@ -52,8 +52,7 @@ class FluxGraph(nn.Module):
                 f"is too large: its tables have {edges * nodes:.2g} entries each",
                 f"choose fewer partitions or windows; {LARGEST_TABLE:.2g} entries are possible",
             )
-        with torch.device("cpu"):  # also for a model of which only the shapes are wanted
-            self._make_tables(partitions, nodes)
+        self._make_tables(partitions, nodes)
 
     def _make_tables(self, partitions: int, nodes: int) -> None:
         """All tables of the class, for so many partitions of a window and nodes in all."""

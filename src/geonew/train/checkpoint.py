@@ -9,9 +9,8 @@ describes, it exhausts nothing:
 
 - every whole number among the settings is bounded, and what it makes a model tabulate (grids, flux
   graphs) is bounded where that is made, for training as well;
-- the model is first built of shapes without numbers (torch's meta device), which ends as soon as it
-  has more weights than the file, and its shapes must be those of the file;
-- only then is it built for good, of no more numbers than the file has brought.
+- building the model ends as soon as it has more weights than the file, and before any one tensor
+  is made that is larger than all of them.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import importlib.metadata
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 
 from geonew import __version__
 from geonew.errors import CheckpointError, GeoNeWError
@@ -41,6 +42,8 @@ from geonew.train.reading import build
 WEIGHTS = "weights/"
 # Larger widths, depths, numbers of steps and so on are no honest model's.
 LARGEST_SETTING = 2**16
+# A tensor of so many entries is made whatever the file has: tables of small models are no weights.
+HARMLESS_SIZE = 2**24
 _ABOUT = "about_file"  # attribute of a loaded model
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-fem", "pytorch_optimizer")
 
@@ -212,16 +215,12 @@ def _built(about: ModelFile, weights: Mapping[str, Tensor], path: str | Path) ->
                 "give a file that geonew train wrote",
             )
 
-    def build() -> nn.Module:
-        return build_model(about.choice, about.problem, about.spec, about.columns)
-
     handle = register_module_parameter_registration_hook(count)
     try:
-        with torch.device("meta"):
-            shapes = build()
-        handle.remove()
-        check_shapes(shapes, weights, path)
-        return build()
+        with _NoTensorAbove(max(available, HARMLESS_SIZE), path):
+            model = build_model(about.choice, about.problem, about.spec, about.columns)
+        check_shapes(model, weights, path)
+        return model
     except CheckpointError:
         raise
     except GeoNeWError as error:
@@ -230,6 +229,32 @@ def _built(about: ModelFile, weights: Mapping[str, Tensor], path: str | Path) ->
         raise CheckpointError(f"{path}: no model has these settings: {error}") from error
     finally:
         handle.remove()
+
+
+class _NoTensorAbove(TorchFunctionMode):
+    """Refuses a large tensor before it is made."""
+
+    makers = (torch.empty, torch.zeros, torch.ones, torch.randn, torch.rand)
+
+    def __init__(self, most: int, path: str | Path) -> None:
+        super().__init__()
+        self.most, self.path = most, path
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in self.makers:
+            size = kwargs.get("size", args)
+            size = size if not size or isinstance(size[0], int) else size[0]
+            count = prod(size)
+            if count > self.most:
+                raise CheckpointError(
+                    f"{self.path}: the model it describes has a tensor of {count:.2g} numbers, "
+                    "more than the file",
+                    "give a file that geonew train wrote",
+                )
+        return func(*args, **kwargs)
 
 
 def _check_settings(about: ModelFile, path: str | Path) -> None:
