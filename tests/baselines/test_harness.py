@@ -29,7 +29,6 @@ from geonew.baselines import (
     InducingConfig,
     LinearConfig,
     LinearTransformer,
-    baseline,
 )
 from geonew.errors import ConfigError, FeatureError
 from geonew.features import FeatureSpec
@@ -94,17 +93,6 @@ def test_outputs_are_double_finite_and_zero_on_padding(name: str):
     assert output.converged.all()
     assert (output.fields[~batch.mask] == 0).all()
     assert output.fields[batch.mask].std() > 0
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_users_get_fields_in_their_axes_and_units(name: str):
-    model, known = tiny(name), fitting(name)
-    given = model.predict_fields(known)
-    for s, fields in zip(known, given, strict=True):
-        in_frame = model(model.collate([s])).fields[0].detach().numpy()
-        turned = in_frame * np.array(s.problem.references)
-        turned[:, :2] = s.frame.to_lab(turned[:, :2])
-        np.testing.assert_allclose(fields, turned, atol=1e-9)
 
 
 # -- what a prediction must not depend on ----------------------------------------------------------
@@ -173,7 +161,7 @@ def test_sizes_are_comparable_with_those_of_geo_new(name: str):
     s = samples()[0]
     own = GeoNeW(s.problem, SPEC, s.columns, ModelConfig())
     size = sum(p.numel() for p in own.parameters())
-    model = baseline(name, s.problem, SPEC, s.columns)
+    model = BASELINES[name](s.problem, SPEC, s.columns)
     assert 0.25 < sum(p.numel() for p in model.parameters()) / size < 2.0
 
 
@@ -197,7 +185,7 @@ def test_one_batch_is_learned_by_heart(name: str):
     torch.manual_seed(0)
     known = fitting(name)[:2]
     config = replace(TINY[name], width=64 if name == "unet" else 32, depth=1)
-    model = baseline(name, known[0].problem, SPEC, known[0].columns, config)
+    model = BASELINES[name](known[0].problem, SPEC, known[0].columns, config)
     model.normalise_tokens(known)
     batch = model.collate(known)
     assert batch.target is not None
@@ -259,7 +247,7 @@ def test_copies_and_saved_states_predict_the_same(name: str):
     batch = model.collate(fitting(name))
     wanted = model(batch).fields
     assert torch.equal(deepcopy(model)(batch).fields, wanted)
-    fresh = baseline(name, model.problem, model.spec, model.columns, model.config).double().eval()
+    fresh = BASELINES[name](model.problem, model.spec, model.columns, model.config).double().eval()
     fresh.load_state_dict(model.state_dict())
     assert torch.equal(fresh(batch).fields, wanted)
 
@@ -272,7 +260,7 @@ def test_missing_coordinates_are_named(name: str):
     s = samples()[0]
     columns = tuple(c for c in s.columns if c != "x2")
     with pytest.raises(FeatureError, match=r"no columns \['x2'\]") as caught:
-        baseline(name, s.problem, SPEC, columns)
+        BASELINES[name](s.problem, SPEC, columns)
     assert "coordinates=True" in caught.value.cure
 
 
@@ -281,15 +269,6 @@ def test_foreign_features_are_named():
     other = replace(s, columns=("other", *s.columns[1:]))
     with pytest.raises(FeatureError, match=r"missing .*label:left.*extra .*other"):
         model.collate([other])
-
-
-def test_unknown_names_get_the_nearest_known_one():
-    s = samples()[0]
-    with pytest.raises(ConfigError, match=r"no baseline 'transolve'") as caught:
-        baseline("transolve", s.problem, SPEC, s.columns)
-    assert "'transolver'" in caught.value.cure
-    with pytest.raises(ConfigError, match=r"no baseline 'zzz'"):
-        baseline("zzz", s.problem, SPEC, s.columns)
 
 
 def test_a_foreign_configuration_is_refused():

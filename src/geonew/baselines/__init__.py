@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from difflib import get_close_matches
-
 from geonew.baselines.deeponet import DeepONet, DeepONetConfig
 from geonew.baselines.galerkin import GalerkinConfig, GalerkinTransformer
 from geonew.baselines.geofno import GeoFNO, GeoFNOConfig
@@ -15,9 +12,6 @@ from geonew.baselines.lamo import LaMO, LaMOConfig
 from geonew.baselines.linear import LinearConfig, LinearTransformer
 from geonew.baselines.transolver import Transolver, TransolverConfig
 from geonew.baselines.unet import UNet, UNetConfig
-from geonew.errors import ConfigError
-from geonew.features import FeatureSpec
-from geonew.problem import Problem
 
 # By the names that configurations and tables use.
 BASELINES: dict[str, type[Baseline]] = {
@@ -31,24 +25,6 @@ BASELINES: dict[str, type[Baseline]] = {
     "geofno": GeoFNO,
     "unet": UNet,
 }
-
-
-def baseline(
-    name: str,
-    problem: Problem,
-    spec: FeatureSpec,
-    columns: Sequence[str],
-    config: BaselineConfig | None = None,
-) -> Baseline:
-    """The baseline of a name, for a problem and its token columns."""
-    if name not in BASELINES:
-        near = get_close_matches(name, BASELINES, n=1)
-        raise ConfigError(
-            f"there is no baseline {name!r}",
-            f"did you mean {near[0]!r}?" if near else f"known are {', '.join(BASELINES)}",
-        )
-    return BASELINES[name](problem, spec, columns, config)
-
 
 __all__ = [
     "BASELINES",
@@ -73,5 +49,4 @@ __all__ = [
     "TransolverConfig",
     "UNet",
     "UNetConfig",
-    "baseline",
 ]

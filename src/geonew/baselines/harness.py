@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from geonew.errors import ConfigError, FeatureError
 from geonew.features import FeatureSpec
 from geonew.model.batch import Batch, collate
-from geonew.model.sample import Sample, check_columns, to_lab
+from geonew.model.sample import Sample, check_columns
 from geonew.model.scaling import TokenScaling
 from geonew.problem import Problem
 
@@ -91,8 +91,6 @@ class Baseline(nn.Module, ABC):
     """
 
     config_type: ClassVar[type[BaselineConfig]]
-    # Meshes predicted side by side; more brings no speed on a processor and costs memory.
-    PREDICT_BATCH: ClassVar[int] = 8
 
     load_scale: Float[Tensor, "F"]
     field_scale: Float[Tensor, "F"]
@@ -189,21 +187,6 @@ class Baseline(nn.Module, ABC):
         if targets:
             scale = _root_mean_square(np.concatenate(targets))
             self.field_scale.copy_(torch.from_numpy(scale))
-
-    @torch.no_grad()
-    def predict_fields(self, samples: Sequence[Sample]) -> list[Float[ndarray, "_ F"]]:
-        """Fields of prepared samples in the user's axes and units, as the network gives them."""
-        was_training = self.training
-        self.eval()
-        try:
-            result = []
-            for first in range(0, len(samples), self.PREDICT_BATCH):
-                part = samples[first : first + self.PREDICT_BATCH]
-                values = self(self.collate(part)).fields.cpu().numpy()
-                result += [to_lab(s, v[: s.n_nodes]) for s, v in zip(part, values, strict=True)]
-            return result
-        finally:
-            self.train(was_training)
 
     # -- for subclasses ----------------------------------------------------------------------------
 

@@ -27,7 +27,9 @@ from geonew.train.metrics import COMBINED
 
 KNOWN = (
     "Geo-NeW, known + learned is told known terms of the equation; no other row is. Geo-NeW, "
-    "learned learns its whole law, which is not the paper's (that one is among the ablations). "
+    "learned is told no equation: it learns the constants of a linear medium, the same everywhere, "
+    "with a flux law beside them where `configs/cpu` does not say `law: none`. That is not the "
+    "paper's law; the paper's, and the structured flux law alone, are among the ablations. "
     "Errors: relative L2, mean over samples, in %."
 )
 
