@@ -224,6 +224,12 @@ def test_figures_and_cards_are_filled_in(site: Path):
     assert ("Not run yet" in results) == bool(open_cells)
     assert all(cell.name in results for cell in open_cells)
     assert "<!--" not in results.split("<article")[1].split("</article>")[0]
+    figures = re.findall(r'<img[^>]* src="(figures/[^"]+)"', results)
+    kept = {p.name for p in (ROOT / "results" / "cpu" / "pictures").glob("*.png")}
+    assert {"figures/angle.svg", "figures/newton.svg", *(f"figures/{k}" for k in kept)} <= {
+        *figures
+    }
+    assert all((site / name).stat().st_size > 0 for name in figures)
     assert "<!-- cards" not in models
     shipped = any((ROOT / "src" / "geonew" / "weights").glob("*.safetensors"))
     assert ("comes without weights" in models) != shipped

@@ -1,6 +1,6 @@
 """Fill pages with what lies in the repository: measured figures, and cards of shipped models.
 
-    <!-- campaign -->    -->  the tables of `geonew report results/cpu`
+    <!-- campaign -->    -->  tables and figures of `geonew report results/cpu`
     <!-- benchmarks -->  -->  one table for each results/benchmarks/NAME.json
     <!-- cards -->       -->  the cards of geonew.weights, one after another
 
@@ -12,13 +12,17 @@ from __future__ import annotations
 import ast
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 
 from geonew import weights
 from geonew.bench.campaign import CONFIGS, campaign
 from geonew.bench.place import Place
-from geonew.report.report import make_report
+from geonew.report.report import Report, make_report
 from geonew.report.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,18 +74,26 @@ def benchmarks() -> str:
     return "\n\n".join(benchmark(file) for file in files)
 
 
-def comparison() -> str:
-    """The tables of results/cpu, and which cells of the campaign are not there."""
+@cache
+def report() -> Report:
+    """What `geonew report` makes of results/cpu without models and data."""
     place = Place(campaign(CONFIGS), ROOT / "results" / CONFIGS, ROOT / "configs" / CONFIGS)
-    report = make_report(place, draw=False)
-    lines = report.lead()
-    for section in report.sections():
-        tables = [item.markdown() for item in section.items if isinstance(item, Table)]
-        lines += [f"### {section.title}"] if tables else []
-        lines += [re.sub("^###", "####", table) for table in tables]
-    for title, names in report.missing():
-        if title != "figures":
-            lines.append(f"Not run yet: {title}: {', '.join(names)}.")
+    return make_report(place, draw=False)
+
+
+def comparison() -> str:
+    """Tables and figures of results/cpu, and which cells of the campaign are not there."""
+    lines = report().lead()
+    for section in report().sections():
+        lines.append(f"### {section.title}")
+        for item in section.items:
+            if isinstance(item, Table):
+                lines.append(re.sub("^###", "####", item.markdown()))
+            else:
+                lines.append(f"#### {item.title}")
+                lines.append(f"![{item.title}]({item.file}){{ .campaign }}\n\n{item.caption}")
+    for title, names in report().missing():
+        lines.append(f"Not run yet: {title}: {', '.join(names)}.")
     return "\n\n".join(lines)
 
 
@@ -91,6 +103,13 @@ def cards() -> str:
         re.sub(r"^#", "##", weights.card(name), flags=re.MULTILINE) for name in weights.names()
     ]
     return "\n\n".join(found) or NO_CARDS
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """MkDocs's hook: the figures of the campaign, as files of the site."""
+    for figure in report().figures:
+        files.append(File.generated(config, figure.file, content=figure.content))
+    return files
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import report_runs as tiny
 from geonew.bench.place import Place
 from geonew.cli import main
 from geonew.errors import DataError
+from geonew.report.kept import keep
 from geonew.report.report import make_report
 from geonew.report.results import LABELS, read_results
 from geonew.report.table import NOT_ASKED, NOT_FINITE, NOT_RUN, Entry
@@ -321,6 +324,35 @@ def test_the_command_writes_and_explains(written, tmp_path, capsys, monkeypatch)
     taken = ["report", str(place.results), "--suite", "smoke", "--out", str(tmp_path / "file")]
     assert main([*taken, "--no-pictures"]) == 1
     assert "cannot write the report" in capsys.readouterr().err
+
+
+def test_kept_pictures_are_shown_where_models_are_not(written, tmp_path, capsys, monkeypatch):
+    place, report, _ = written
+    drawn = {f.key: f for f in report.figures if f.format == "png"}
+    assert drawn["overview"].origin == "partly", "one family of nine is on disk"
+    results = tmp_path / "smoke"
+    shutil.copytree(place.results, results)
+    elsewhere = replace(place, results=results)
+    assert main(["report", str(results), "--out", str(tmp_path / "a"), "--keep"]) == 0
+    assert f"{len(drawn)} pictures kept" in capsys.readouterr().out
+
+    monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "empty"))
+    for again in (make_report(elsewhere), make_report(elsewhere, draw=False)):
+        shown = {f.key: f for f in again.figures if f.format == "png"}
+        assert {key: f.content for key, f in shown.items()} == {
+            key: f.content for key, f in drawn.items()
+        }
+        assert all(f.origin == "kept" for f in shown.values())
+        assert all(f.caption.startswith(drawn[key].caption) for key, f in shown.items())
+        assert keep(again.figures, tmp_path / "nowhere") == [], "a copy is not kept again"
+    undrawn = {m.key for m in report.undrawn}
+    assert {m.key for m in make_report(elsewhere).undrawn} == undrawn
+
+    (results / "pictures" / "basis.png").write_bytes(b"no picture")
+    (results / "pictures" / "swap.json").write_text("{")
+    (results / "pictures" / "overview.json").unlink()
+    lost = {m.key for m in make_report(elsewhere).undrawn} - undrawn
+    assert lost == {"basis", "swap", "overview"}
 
 
 def test_the_report_is_the_same_every_time(written):

@@ -2,7 +2,8 @@
 
 ``geonew report results/cpu --out out/report`` writes ``report.html`` (one file, nothing outside),
 ``report.md``, ``report.json`` and ``figures/``. Models and data are taken from ``GEONEW_HOME``;
-what is not there is listed at the end of the page.
+``--keep`` leaves the pictures drawn from them beside the results, so that reports made where they
+are not can show them. What is not there is listed at the end of the page.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ def register(subparsers: argparse._SubParsersAction) -> None:
         "--suite", help="which campaign; by default the one the folder is named after, else cpu"
     )
     command.add_argument(
-        "--no-pictures", action="store_true", help="only tables and charts: needs no models or data"
+        "--no-pictures",
+        action="store_true",
+        help="draw only tables and charts, which need no models or data; kept pictures are shown",
+    )
+    command.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep the pictures drawn from models and data in RESULTS/pictures, for other machines",
     )
     command.set_defaults(run=_report)
 
@@ -30,6 +38,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
 def _report(arguments: argparse.Namespace) -> int:
     from geonew.bench.campaign import CONFIGS, PARTS, campaign
     from geonew.bench.place import Place
+    from geonew.report.kept import FOLDER, keep
     from geonew.report.report import make_report
 
     named = arguments.results.resolve().name
@@ -41,6 +50,9 @@ def _report(arguments: argparse.Namespace) -> int:
         f"{page}: {len(report.tables)} tables and {len(report.figures)} figures from "
         f"{len(report.results.found)} cells; also {', '.join(path.name for path in others)}"
     )
+    if arguments.keep:
+        kept = keep(report.figures, arguments.results)
+        print(f"{len(kept)} pictures kept in {arguments.results / FOLDER}")
     missing = sum(len(names) for _, names in report.missing())
     if missing:
         print(f"{missing} things are not there yet; the page lists them at its end")

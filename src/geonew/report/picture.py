@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Format = Literal["png", "svg"]
+Origin = Literal["drawn", "partly", "kept"]
 _MIME = {"png": "image/png", "svg": "image/svg+xml"}
 
 
@@ -22,6 +23,7 @@ class Picture:
         content: the file.
         format: of the file.
         numbers: what was drawn, as JSON data; empty for fields.
+        origin: drawn now, drawn now but for what is not on disk, or kept from an earlier report.
 
     """
 
@@ -31,6 +33,7 @@ class Picture:
     content: bytes
     format: Format
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin = "drawn"
 
     @property
     def file(self) -> str:

@@ -6,9 +6,10 @@ one trained longest. What cannot be drawn is returned as a sentence that says wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -36,7 +37,7 @@ from geonew.plot.fields import fields_figure
 from geonew.plot.model import partitions_figure
 from geonew.plot.shocks import ShockView, shocks_figure
 from geonew.problem import Problem
-from geonew.report.picture import Picture
+from geonew.report.picture import Origin, Picture
 from geonew.report.results import BUDGETS, LABELS, Results, runs_of
 from geonew.train.checkpoint import ModelFile, read_model
 from geonew.train.samples import locate
@@ -56,61 +57,67 @@ class Missing:
     """A picture that cannot be drawn.
 
     Args:
+        key: short name of the picture.
         title: what it would show.
         reason: what is missing.
 
     """
 
+    key: str
     title: str
     reason: str
 
 
+class Drawing(NamedTuple):
+    """A PNG file with its words, and whether all of it is there."""
+
+    content: bytes
+    caption: str
+    origin: Origin = "drawn"
+
+
 def pictures(results: Results) -> Iterator[Picture | Missing]:
     """Every picture, or why there is none."""
-    for title, draw in (
-        ("Out of distribution: longer, with step and squares", lambda: compared(results, "ood")),
-        ("Out of distribution at L = 1", lambda: compared(results, "ood_L1")),
-        ("Labels exchanged against the reversed truth", lambda: exchanged(results)),
-        ("Learned basis", lambda: basis(results)),
-        ("Partitions and shocks around airfoils", lambda: airfoils(results)),
-        ("Heat kernel signature and harmonic coordinates", lambda: features(results)),
-        ("Eigenvectors of the Laplacian", lambda: eigenvectors(results)),
-        ("The data sets", lambda: overview(results)),
+    for key, title, draw in (
+        (
+            "fields-ood",
+            "Out of distribution: longer, with step and squares",
+            lambda: compared(results, "ood"),
+        ),
+        ("fields-ood-l1", "Out of distribution at L = 1", lambda: compared(results, "ood_L1")),
+        ("swap", "Labels exchanged against the reversed truth", lambda: exchanged(results)),
+        ("basis", "Learned basis", lambda: basis(results)),
+        ("airfoils", "Partitions and shocks around airfoils", lambda: airfoils(results)),
+        ("features", "Heat kernel signature and harmonic coordinates", lambda: features(results)),
+        ("eigenvectors", "Eigenvectors of the Laplacian", lambda: eigenvectors(results)),
+        ("overview", "The data sets", lambda: overview(results)),
     ):
-        yield _attempt(title, draw)
-
-
-def _attempt(title: str, draw: Callable[[], Picture]) -> Picture | Missing:
-    try:
-        return draw()
-    except GeoNeWError as error:
-        return Missing(title, error.what)
+        try:
+            made = draw()
+        except GeoNeWError as error:
+            yield Missing(key, title, error.what)
+            continue
+        yield Picture(key, title, made.caption, made.content, "png", origin=made.origin)
 
 
 # -- predictions -----------------------------------------------------------------------------------
 
 
-def compared(results: Results, test: str) -> Picture:
+def compared(results: Results, test: str) -> Drawing:
     """Target, predictions and errors on the first sample of a test set of ns2d-c++."""
     file = _test_file(results, test)
     drawn = _predictions(results, file, rescale=True)
-    title = {
-        "ood": "Out of distribution: longer, with step and squares",
-        "ood_L1": "Out of distribution at L = 1",
-    }[test]
-    record = _record(file, 0)
     caption = (
         f"NS2d-c++, sample 0 of {file}: target, predictions and errors; in brackets the relative "
         "L2 error of all fields on this sample. Rescaled: coordinates squeezed to the lengths of "
         f"the training data. {_models(results, drawn.cells)}"
     )
-    figure = comparison_figure(record.mesh, drawn.truth, drawn.fields, note="target")
-    return Picture(
-        f"fields-{test.replace('_', '-').lower()}", title, caption, as_png(figure), "png"
-    )
+    mesh = _record(file, 0).mesh
+    figure = comparison_figure(mesh, drawn.truth, drawn.fields, note="target")
+    return Drawing(as_png(figure), caption)
 
 
-def exchanged(results: Results) -> Picture:
+def exchanged(results: Results) -> Drawing:
     """Inlet and outlet exchanged, beside the truth of the reversed flow."""
     cells = [c for c in results.place.campaign.cells if c.group == "swap"]
     if not cells:
@@ -124,12 +131,10 @@ def exchanged(results: Results) -> Picture:
     figure = comparison_figure(
         _record(file, 0).mesh, drawn.truth, drawn.fields, note="truth of the reversed flow"
     )
-    return Picture(
-        "swap", "Labels exchanged against the reversed truth", caption, as_png(figure), "png"
-    )
+    return Drawing(as_png(figure), caption)
 
 
-def basis(results: Results) -> Picture:
+def basis(results: Results) -> Drawing:
     """Learned basis functions of all components on a sample of ns2d-c++."""
     file = _test_file(results, "id")
     cell, path = _model(results, HARD, OURS[::-1])
@@ -142,10 +147,10 @@ def basis(results: Results) -> Picture:
         f"NS2d-c++, sample 0 of {file}: which basis function dominates where, and the largest of "
         f"them, component by component. {_models(results, [cell])}"
     )
-    return Picture("basis", "Learned basis", caption, as_png(figure), "png")
+    return Drawing(as_png(figure), caption)
 
 
-def airfoils(results: Results) -> Picture:
+def airfoils(results: Results) -> Drawing:
     """Partitions beside the shocks of several airfoils."""
     file = results.place.campaign["main/naca/learned"].tests["id"]
     cell, path = _model(results, "naca", OURS[::-1])
@@ -162,9 +167,7 @@ def airfoils(results: Results) -> Picture:
         f"NACA, the first samples of {file}: Mach number, and the partition that dominates where; "
         f"the sonic line in red over both, its steep end the shock. {_models(results, [cell])}"
     )
-    return Picture(
-        "airfoils", "Partitions and shocks around airfoils", caption, as_png(figure), "png"
-    )
+    return Drawing(as_png(figure), caption)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +233,7 @@ def _predicted(path: Path, file: str, count: int) -> tuple[list[Prediction], Tes
 # -- features and data -----------------------------------------------------------------------------
 
 
-def features(results: Results) -> Picture:
+def features(results: Results) -> Drawing:
     """Heat kernel signature with its gradients, and harmonic coordinates, of one mesh."""
     file = results.place.campaign["main/ns2d-c/learned"].tests["id"]
     record, problem = _record(file, 0), _problem(file)
@@ -240,12 +243,10 @@ def features(results: Results) -> Picture:
         f"NS2d-c, sample 0 of {file}: heat kernel signature at four of eight times, lengths of its "
         "gradient at three of them, and the harmonic coordinates."
     )
-    return Picture(
-        "features", "Heat kernel signature and harmonic coordinates", caption, as_png(figure), "png"
-    )
+    return Drawing(as_png(figure), caption)
 
 
-def eigenvectors(results: Results) -> Picture:
+def eigenvectors(results: Results) -> Drawing:
     """Lowest eigenvectors of the Laplacian on one mesh."""
     file = results.place.campaign["main/ns2d-c/learned"].tests["id"]
     record, problem = _record(file, 0), _problem(file)
@@ -261,10 +262,10 @@ def eigenvectors(results: Results) -> Picture:
         f"NS2d-c, sample 0 of {file}: eigenvectors of the Laplacian with zero on the boundary, of "
         "which the heat kernel signature is the invariant sum."
     )
-    return Picture("eigenvectors", "Eigenvectors of the Laplacian", caption, as_png(figure), "png")
+    return Drawing(as_png(figure), caption)
 
 
-def overview(results: Results) -> Picture:
+def overview(results: Results) -> Drawing:
     """Two samples in distribution and two out of it, of every family that is on disk."""
     lines, absent, kinds = [], [], {"ID": "id", "OOD": "ood"}
     for family in FAMILIES:
@@ -296,7 +297,7 @@ def overview(results: Results) -> Picture:
         f"by their length, solids by their middle section. `geonew data build --suite "
         f"{results.suite}`.{rest}"
     )
-    return Picture("overview", "The data sets", caption, as_png(overview_figure(lines)), "png")
+    return Drawing(as_png(overview_figure(lines)), caption, "partly" if absent else "drawn")
 
 
 # -- where things are ------------------------------------------------------------------------------

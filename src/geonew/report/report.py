@@ -6,12 +6,13 @@
         report.json    every number: tables, charts, results of all cells
         figures/       the figures as files
 
-Nothing is computed anew but the fields in pictures; what is missing is listed, never filled in.
+Nothing is computed anew but the fields in pictures, and these only where models and data are on
+disk; elsewhere pictures that were kept are shown. What is missing is listed, never filled in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from geonew.evaluate.report import write_json
 from geonew.report.accuracy import accuracy_tables
 from geonew.report.charts import charts
 from geonew.report.cost import cost_tables
+from geonew.report.kept import kept_pictures
 from geonew.report.page import Section, missing_html, page
 from geonew.report.picture import Picture
 from geonew.report.pictures import Missing, pictures
@@ -189,7 +191,7 @@ def make_report(place: Place, *, draw: bool = True) -> Report:
 
     Args:
         place: its folders.
-        draw: make pictures that need models and data, too.
+        draw: make pictures that need models and data; else those that were kept are shown.
 
     """
     results = read_results(place)
@@ -204,13 +206,24 @@ def make_report(place: Place, *, draw: bool = True) -> Report:
         *cost_tables(results),
         *transfer_tables(results),
     )
-    drawn: list[Picture | Missing] = [*charts(results), *(pictures(results) if draw else ())]
+    drawn: list[Picture | Missing] = [*charts(results), *_pictures(results, draw)]
     return Report(
         results,
         tables,
         tuple(_of(drawn, Picture)),
         tuple(_of(drawn, Missing)),
     )
+
+
+def _pictures(results: Results, draw: bool) -> Iterator[Picture | Missing]:
+    """Pictures drawn now; a kept one where nothing, or not all of it, can be drawn."""
+    kept = kept_pictures(results.place.results)
+    if not draw:
+        yield from kept.values()
+        return
+    for made in pictures(results):
+        whole = isinstance(made, Picture) and made.origin == "drawn"
+        yield made if whole else kept.get(made.key, made)
 
 
 def _of(items: Iterable[Any], kind: type) -> Sequence[Any]:
