@@ -42,7 +42,7 @@ class Cell:
         start: cell whose model the training starts from, or that is evaluated.
         needs: cells that must be finished before.
         chosen: only if the row is among so many best ones of ``among``.
-        among: cells (one or several per row) that decide that, by validation.
+        among: cells, one per row, that decide that, by validation.
 
     """
 

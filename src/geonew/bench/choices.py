@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from geonew.bench.campaign import rate_cells
 from geonew.bench.cell import Cell
 from geonew.errors import ConfigError
@@ -51,13 +49,10 @@ def is_chosen(cell: Cell, cells: Mapping[str, Cell], results: Results) -> bool:
     """Whether a cell's row is among the best, where only these are wanted."""
     if cell.chosen is None:
         return True
-    errors: dict[str, list[float]] = {}
-    for name in cell.among:
-        errors.setdefault(cells[name].row, []).append(validation_error(results[name]))
-    means = {row: float(np.mean(values)) for row, values in errors.items()}
-    return cell.row in best_rows(means, cell.chosen)
+    errors = {cells[name].row: validation_error(results[name]) for name in cell.among}
+    return cell.row in best_rows(errors, cell.chosen)
 
 
-def best_rows(means: Mapping[str, float], count: int) -> Sequence[str]:
+def best_rows(errors: Mapping[str, float], count: int) -> Sequence[str]:
     """The rows with the least errors; of equal ones the first."""
-    return sorted(means, key=lambda row: means[row])[:count]
+    return sorted(errors, key=lambda row: errors[row])[:count]

@@ -109,7 +109,7 @@ class Report:
         )
         text = [
             f"Suite {results.suite}: {len(results.found)} of {len(cells)} cells of the campaign "
-            f"have been run, {minutes / 60:.3g} CPU minutes of training in all; "
+            f"have been run, {minutes / 60:,.0f} CPU minutes of training in all; "
             f"{'; '.join(versions) or 'no versions known'}.",
             "Every model is trained in one harness with the same data, features, batch size and "
             "budget of processor time on one core; learning rates and checkpoints are chosen by "
