@@ -329,30 +329,52 @@ def test_the_command_writes_and_explains(written, tmp_path, capsys, monkeypatch)
 def test_kept_pictures_are_shown_where_models_are_not(written, tmp_path, capsys, monkeypatch):
     place, report, _ = written
     drawn = {f.key: f for f in report.figures if f.format == "png"}
-    assert drawn["overview"].origin == "partly", "one family of nine is on disk"
+    assert "elasticity" in drawn["overview"].absent, "one family of nine is on disk"
+    assert drawn["swap"].absent == ("learned",)
     results = tmp_path / "smoke"
     shutil.copytree(place.results, results)
     elsewhere = replace(place, results=results)
     assert main(["report", str(results), "--out", str(tmp_path / "a"), "--keep"]) == 0
     assert f"{len(drawn)} pictures kept" in capsys.readouterr().out
 
+    paths = {c: read_results(place).checkpoint(c) for c in drawn["fields-ood"].cells}
+    models = {cell: path.read_bytes() for cell, path in paths.items() if path}
     monkeypatch.setenv("GEONEW_HOME", str(tmp_path / "empty"))
     for again in (make_report(elsewhere), make_report(elsewhere, draw=False)):
         shown = {f.key: f for f in again.figures if f.format == "png"}
         assert {key: f.content for key, f in shown.items()} == {
             key: f.content for key, f in drawn.items()
         }
-        assert all(f.origin == "kept" for f in shown.values())
+        assert all(f.kept for f in shown.values())
         assert all(f.caption.startswith(drawn[key].caption) for key, f in shown.items())
-        assert keep(again.figures, tmp_path / "nowhere") == [], "a copy is not kept again"
+        assert keep(again.figures, again.results) == [], "a copy is not kept again"
     undrawn = {m.key for m in report.undrawn}
     assert {m.key for m in make_report(elsewhere).undrawn} == undrawn
+
+    assert len(models) == len(paths) > 1
+    for cell, model in models.items():
+        kept = read_results(elsewhere).checkpoint(cell)
+        assert kept == results / "models" / f"{cell}.safetensors"
+        assert kept.read_bytes() == model
 
     (results / "pictures" / "basis.png").write_bytes(b"no picture")
     (results / "pictures" / "swap.json").write_text("{")
     (results / "pictures" / "overview.json").unlink()
     lost = {m.key for m in make_report(elsewhere).undrawn} - undrawn
     assert lost == {"basis", "swap", "overview"}
+
+
+def test_a_kept_picture_gives_way_to_one_that_shows_more(written, tmp_path):
+    place, report, _ = written
+    results = tmp_path / "smoke"
+    shutil.copytree(place.results, results)
+    elsewhere = read_results(replace(place, results=results))
+    drawn = next(f for f in report.figures if f.key == "overview")
+    for absent, shown in (((*drawn.absent, "and one more"), drawn.content), ((), b"")):
+        older = replace(drawn, absent=absent, content=drawn.content + b"older")
+        assert keep([older], elsewhere) == [results / "pictures" / "overview.png"]
+        found = next(f for f in make_report(elsewhere.place).figures if f.key == "overview")
+        assert found.content == (shown or older.content)
 
 
 def test_the_report_is_the_same_every_time(written):

@@ -2,8 +2,8 @@
 
 ``geonew report results/cpu --out out/report`` writes ``report.html`` (one file, nothing outside),
 ``report.md``, ``report.json`` and ``figures/``. Models and data are taken from ``GEONEW_HOME``;
-``--keep`` leaves the pictures drawn from them beside the results, so that reports made where they
-are not can show them. What is not there is listed at the end of the page.
+``--keep`` leaves the pictures drawn from them, and the models in them, beside the results, so that
+reports made elsewhere can show them. What is not there is listed at the end of the page.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     command.add_argument(
         "--keep",
         action="store_true",
-        help="keep the pictures drawn from models and data in RESULTS/pictures, for other machines",
+        help="keep pictures of predictions, and their models, beside the results: RESULTS/pictures "
+        "and RESULTS/models",
     )
     command.set_defaults(run=_report)
 
@@ -51,7 +52,7 @@ def _report(arguments: argparse.Namespace) -> int:
         f"{len(report.results.found)} cells; also {', '.join(path.name for path in others)}"
     )
     if arguments.keep:
-        kept = keep(report.figures, arguments.results)
+        kept = keep(report.figures, report.results)
         print(f"{len(kept)} pictures kept in {arguments.results / FOLDER}")
     missing = sum(len(names) for _, names in report.missing())
     if missing:

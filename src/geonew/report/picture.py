@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Format = Literal["png", "svg"]
-Origin = Literal["drawn", "partly", "kept"]
 _MIME = {"png": "image/png", "svg": "image/svg+xml"}
 
 
@@ -23,7 +22,9 @@ class Picture:
         content: the file.
         format: of the file.
         numbers: what was drawn, as JSON data; empty for fields.
-        origin: drawn now, drawn now but for what is not on disk, or kept from an earlier report.
+        cells: whose models made it.
+        absent: what it would show besides, were it on disk.
+        kept: from an earlier report, not drawn now.
 
     """
 
@@ -33,7 +34,9 @@ class Picture:
     content: bytes
     format: Format
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    origin: Origin = "drawn"
+    cells: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    kept: bool = False
 
     @property
     def file(self) -> str:

@@ -6,7 +6,7 @@ one trained longest. What cannot be drawn is returned as a sentence that says wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from geonew.plot.fields import fields_figure
 from geonew.plot.model import partitions_figure
 from geonew.plot.shocks import ShockView, shocks_figure
 from geonew.problem import Problem
-from geonew.report.picture import Origin, Picture
+from geonew.report.picture import Picture
 from geonew.report.results import BUDGETS, LABELS, Results, runs_of
 from geonew.train.checkpoint import ModelFile, read_model
 from geonew.train.samples import locate
@@ -69,11 +69,12 @@ class Missing:
 
 
 class Drawing(NamedTuple):
-    """A PNG file with its words, and whether all of it is there."""
+    """A PNG file with its words, whose models made it, and what could not be shown."""
 
     content: bytes
     caption: str
-    origin: Origin = "drawn"
+    cells: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 def pictures(results: Results) -> Iterator[Picture | Missing]:
@@ -97,7 +98,9 @@ def pictures(results: Results) -> Iterator[Picture | Missing]:
         except GeoNeWError as error:
             yield Missing(key, title, error.what)
             continue
-        yield Picture(key, title, made.caption, made.content, "png", origin=made.origin)
+        yield Picture(
+            key, title, made.caption, made.content, "png", cells=made.cells, absent=made.absent
+        )
 
 
 # -- predictions -----------------------------------------------------------------------------------
@@ -114,7 +117,7 @@ def compared(results: Results, test: str) -> Drawing:
     )
     mesh = _record(file, 0).mesh
     figure = comparison_figure(mesh, drawn.truth, drawn.fields, note="target")
-    return Drawing(as_png(figure), caption)
+    return Drawing(as_png(figure), caption, drawn.cells, drawn.absent)
 
 
 def exchanged(results: Results) -> Drawing:
@@ -131,7 +134,7 @@ def exchanged(results: Results) -> Drawing:
     figure = comparison_figure(
         _record(file, 0).mesh, drawn.truth, drawn.fields, note="truth of the reversed flow"
     )
-    return Drawing(as_png(figure), caption)
+    return Drawing(as_png(figure), caption, drawn.cells, drawn.absent)
 
 
 def basis(results: Results) -> Drawing:
@@ -145,9 +148,9 @@ def basis(results: Results) -> Drawing:
     )
     caption = (
         f"NS2d-c++, sample 0 of {file}: which basis function dominates where, and the largest of "
-        f"them, component by component. {_models(results, [cell])}"
+        f"them, component by component. {_models(results, (cell,))}"
     )
-    return Drawing(as_png(figure), caption)
+    return Drawing(as_png(figure), caption, (cell,))
 
 
 def airfoils(results: Results) -> Drawing:
@@ -165,28 +168,31 @@ def airfoils(results: Results) -> Drawing:
     figure = shocks_figure(views, *WINDOW)
     caption = (
         f"NACA, the first samples of {file}: Mach number, and the partition that dominates where; "
-        f"the sonic line in red over both, its steep end the shock. {_models(results, [cell])}"
+        f"the sonic line in red over both, its steep end the shock. {_models(results, (cell,))}"
     )
-    return Drawing(as_png(figure), caption)
+    return Drawing(as_png(figure), caption, (cell,))
 
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """Truth and predictions of one sample, and the cells whose models made them."""
+    """Truth and predictions of one sample, the cells whose models made them, and rows without."""
 
     truth: dict[str, ndarray]
     fields: dict[str, dict[str, ndarray]]
-    cells: list[str]
+    cells: tuple[str, ...]
+    absent: tuple[str, ...]
 
 
 def _predictions(results: Results, file: str, rescale: bool = False) -> _Drawn:
     """Fields of all compared rows on the first sample of a file."""
     truth: dict[str, ndarray] = {}
     fields: dict[str, dict[str, ndarray]] = {}
-    cells = []
+    cells: list[str] = []
+    absent: list[str] = []
     for row in COMPARED:
         found = _find(results, HARD, row)
         if found is None:
+            absent.append(row)
             continue
         cell, path = found
         cells.append(cell)
@@ -204,7 +210,7 @@ def _predictions(results: Results, file: str, rescale: bool = False) -> _Drawn:
             fields[f"{label} ({100 * error:.3g} %)"] = _by_name(about.problem, made[0].fields)
     if not fields:
         raise DataError(f"no model of {HARD} is on disk (looked for {' and '.join(COMPARED)})")
-    return _Drawn(truth, fields, cells)
+    return _Drawn(truth, fields, tuple(cells), tuple(absent))
 
 
 def _error(about: ModelFile, tested: TestSet, made: tuple) -> float:
@@ -297,7 +303,7 @@ def overview(results: Results) -> Drawing:
         f"by their length, solids by their middle section. `geonew data build --suite "
         f"{results.suite}`.{rest}"
     )
-    return Drawing(as_png(overview_figure(lines)), caption, "partly" if absent else "drawn")
+    return Drawing(as_png(overview_figure(lines)), caption, absent=tuple(absent))
 
 
 # -- where things are ------------------------------------------------------------------------------
@@ -326,7 +332,7 @@ def _model(results: Results, family: str, rows: tuple[str, ...]) -> tuple[str, P
     raise DataError(f"no model of {family} is on disk (looked for {' and '.join(rows)})")
 
 
-def _models(results: Results, cells: list[str]) -> str:
+def _models(results: Results, cells: Sequence[str]) -> str:
     return f"Models: {', '.join(cells)}. {results.provenance(cells)}"
 
 

@@ -216,14 +216,17 @@ def make_report(place: Place, *, draw: bool = True) -> Report:
 
 
 def _pictures(results: Results, draw: bool) -> Iterator[Picture | Missing]:
-    """Pictures drawn now; a kept one where nothing, or not all of it, can be drawn."""
+    """Pictures drawn now; a kept one where it shows more than can be drawn."""
     kept = kept_pictures(results.place.results)
     if not draw:
         yield from kept.values()
         return
     for made in pictures(results):
-        whole = isinstance(made, Picture) and made.origin == "drawn"
-        yield made if whole else kept.get(made.key, made)
+        older = kept.get(made.key)
+        if isinstance(made, Missing):
+            yield older or made
+        else:
+            yield older if older and len(older.absent) < len(made.absent) else made
 
 
 def _of(items: Iterable[Any], kind: type) -> Sequence[Any]:

@@ -40,6 +40,7 @@ LABELS = {
 }
 # Groups of trainings with one budget each, the longest last.
 BUDGETS = ("main", "long", "longest")
+MODELS = "models"
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,13 @@ class Results:
         return Entry(float(np.mean(values)), spread, len(values))
 
     def checkpoint(self, name: str) -> Path | None:
-        """The model that a cell trained, where it is still on disk."""
-        path = self.place.run(self.place.campaign[name]) / BEST
-        return path if path.exists() else None
+        """The model that a cell trained, where it is still on disk or was kept."""
+        paths = (self.place.run(self.place.campaign[name]) / BEST, self.kept_model(name))
+        return next((path for path in paths if path.exists()), None)
+
+    def kept_model(self, name: str) -> Path:
+        """Where the model of a cell is kept, beside the results."""
+        return self.place.results / MODELS / f"{name}.safetensors"
 
     def missing(self) -> list[Cell]:
         """Cells that have not been run, those left out by choice aside."""
