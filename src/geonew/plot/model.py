@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize, PowerNorm, to_rgb
+from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 from matplotlib.tri import Triangulation
@@ -166,10 +166,11 @@ def _draw_basis(
     points = (view.points + offsets[:, None]).reshape(-1, 2)
     shift = (place * len(view.points))[:, None, None]
     tiles = Triangulation(points[:, 0], points[:, 1], (view.triangles + shift).reshape(-1, 3))
-    # One scale for all, so that idle partitions look idle; its root, so that weak ones show.
-    norm = PowerNorm(0.5, 0.0, float(values[:, order].max()) or 1.0)
+    # Each in its own scale: what a reduced space can express does not depend on how large they are.
+    shown = values[:, order]
+    shown = shown / np.maximum(shown.max(axis=0), np.finfo(float).tiny)
     image = axes.tripcolor(
-        tiles, values[:, order].T.ravel(), shading="gouraud", cmap=SEQUENTIAL, norm=norm,
+        tiles, shown.T.ravel(), shading="gouraud", cmap=SEQUENTIAL, norm=Normalize(0.0, 1.0),
         rasterized=True,
     )  # fmt: skip
     segments = list(points[(view.outline + shift).reshape(-1, 2)])
@@ -177,7 +178,7 @@ def _draw_basis(
     top = view.points.max(axis=0)[1] + 0.05 * title * size[1]
     middle = view.points[:, 0].min() + size[0] / 2
     for (dx, dy), i in zip(offsets, order, strict=True):
-        share = f"{i}: {100 * mass[i] / mass.sum():.1f} %"
+        share = f"{i}: {100 * mass[i] / mass.sum():.2g} %"
         axes.text(middle + dx, top + dy, share, fontsize=7, ha="center", va="bottom")
     width = np.ptp(points, axis=0)
     axes.set_aspect(view.aspect * size[0] / size[1])  # equal, but where a thin domain is stretched
@@ -189,7 +190,7 @@ def _draw_basis(
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
     more = "" if count == len(mass) else f", the {count} largest of {len(mass)}"
-    heading = rf"basis functions $\psi_i$, their share of the interior mass{more}"
+    heading = rf"basis functions $\psi_i$ over their maxima; share of the interior mass{more}"
     axes.set_title(heading, fontsize=10)
 
 
