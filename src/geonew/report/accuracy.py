@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from geonew.bench.campaign import FAMILIES, HARD
 from geonew.bench.rows import LEADING, OURS, ROWS
-from geonew.report.published import PERCENT, REMARK, published_error, published_ratio
+from geonew.report.published import PERCENT, published_error, published_ratio
 from geonew.report.results import BUDGETS, LABELS, Results, runs_of
 from geonew.report.table import (
     NOTHING,
@@ -24,14 +24,6 @@ from geonew.report.table import (
     with_values,
 )
 from geonew.train.metrics import COMBINED
-
-KNOWN = (
-    "Geo-NeW, known + learned is told known terms of the equation; no other row is. Geo-NeW, "
-    "learned is told no equation: it learns the constants of a linear medium, the same everywhere, "
-    "with a flux law beside them where `configs/cpu` does not say `law: none`. That is not the "
-    "paper's law; the paper's, and the structured flux law alone, are among the ablations. "
-    "Errors: relative L2, mean over samples, in %."
-)
 
 
 @dataclass(frozen=True)
@@ -117,7 +109,6 @@ def errors(results: Results, group: str, key: str, title: str, asked: Sequence[A
         columns=tuple(columns),
         lines=with_values(lines),
         caption=results.provenance(names),
-        notes=(KNOWN, REMARK) if beside else (KNOWN,),
     )
 
 
@@ -149,7 +140,6 @@ def ratios(results: Results) -> Table:
             "The best baseline is the one with the least error on that very test set: the hardest "
             "opponent, not one chosen by validation. Of several seeds those count that all rows of "
             "a line have.",
-            REMARK,
         ),
     )
 
@@ -179,7 +169,6 @@ def cavity(results: Results) -> Table:
         notes=(
             "Flows published by others; training samples have every third line of the grids, test "
             "samples all of them.",
-            KNOWN,
         ),
     )
 

@@ -68,9 +68,8 @@ TRAINING: Mapping[str, tuple[float, ...]] = {
 COMSOL = 640.0
 
 REMARK = (
-    "Published columns: large models trained to convergence on GPUs, on data of the same kind. All "
-    "other columns: small models trained on one core for the budget stated. Compare ratios, not "
-    "numbers."
+    "Published columns show large models trained to convergence on GPUs, on data of the same kind, "
+    "all others small models trained on one core for the budget stated: compare ratios only."
 )
 
 

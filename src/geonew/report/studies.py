@@ -11,7 +11,6 @@ from itertools import product
 from geonew.bench.campaign import ABLATED, HARD, rate_cells, unchanged_cell
 from geonew.bench.rows import OURS, ROWS
 from geonew.report import published
-from geonew.report.accuracy import KNOWN
 from geonew.report.results import LABELS, Results, main_of
 from geonew.report.table import FAILED, NOTHING, Column, Entry, Line, Table, number_or_nothing
 from geonew.train.metrics import COMBINED
@@ -68,7 +67,6 @@ def boundary(results: Results) -> Table:
             "Root mean square over the nodes where a field is prescribed, over the field's "
             "training deviation (the paper divides by the norm of the data, which vanishes for "
             "the pressure at an outlet).",
-            published.REMARK,
         ),
     )
 
@@ -144,7 +142,6 @@ def encodings(results: Results) -> Table:
         columns=columns,
         lines=tuple(there),
         caption=results.provenance(used),
-        notes=(KNOWN, published.REMARK),
     )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from geonew.bench.campaign import FINETUNED, HARD
 from geonew.bench.rows import LEADING, OURS
-from geonew.report.accuracy import KNOWN
 from geonew.report.results import LABELS, Document, Results, entry_of
 from geonew.report.table import NOTHING, Column, Entry, Line, Table, with_values
 from geonew.train.metrics import COMBINED
@@ -51,7 +50,7 @@ def angles(results: Results) -> Table:
         columns=tuple(Column(f"{place}°") for place in places),
         lines=tuple(lines),
         caption=results.provenance(names, "angles"),
-        notes=("Channels in distribution but for the step; models of `long`, seed 0.", KNOWN),
+        notes=("Channels in distribution but for the step; models of `long`, seed 0.",),
     )
 
 
@@ -172,5 +171,4 @@ def finetuning(results: Results) -> Table:
         columns=tuple(columns),
         lines=with_values(lines),
         caption=results.provenance(used),
-        notes=(KNOWN,),
     )
