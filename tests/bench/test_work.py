@@ -86,6 +86,7 @@ def test_a_result_is_complete(place):
     assert len(found["data_hash"]["train"]) == 64
     assert "torch" in found["versions"]
     assert ", " in found["processor"]
+    assert min(found["pace"].values()) > 0
     assert result(place, "main/poly-poisson/inducing")["certificate"]["id"] is None
     assert found["architecture"]["partitions"] == 6
     assert found["train_samples"] == 4

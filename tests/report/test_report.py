@@ -254,10 +254,17 @@ def test_cells_of_unlike_processors_are_said_to_be(written):
     results = read_results(place)
     names = [f"main/{HARD}/known+learned", f"main/{HARD}/inducing"]
     assert len({results[name]["processor"] for name in names}) == 1
-    assert "processor:" not in results.provenance(names)
-    other = {**results[names[0]], "processor": "another one"}
-    mixed = type(results)(place, {**results.found, names[0]: other})
-    assert "not all on one kind of processor: steps per minute differ" in mixed.provenance(names)
+    one = {"pace": {"before": 30.0, "after": 32.0}}
+    for other, unlike in (
+        ({}, False),
+        ({"pace": {"before": 36.0, "after": 38.0}}, False),  # a neighbour at work, no more
+        ({"pace": {"before": 50.0, "after": 48.0}}, True),
+        ({"processor": "another one"}, True),
+    ):
+        changed = {names[0]: results[names[0]] | one | other, names[1]: results[names[1]] | one}
+        mixed = type(results)(place, {**results.found, **changed})
+        said = "not all on one kind of processor: steps per minute differ"
+        assert (said in mixed.provenance(names)) == unlike
 
 
 def test_no_folder_of_this_machine_is_told(written):
@@ -330,7 +337,9 @@ def test_kept_pictures_are_shown_where_models_are_not(written, tmp_path, capsys,
     place, report, _ = written
     drawn = {f.key: f for f in report.figures if f.format == "png"}
     assert "elasticity" in drawn["overview"].absent, "one family of nine is on disk"
-    assert drawn["swap"].absent == ("learned",)
+    assert drawn["swap"].absent == ("inducing", "learned")
+    trained = {cell.split("/")[0] for cell in drawn["swap"].cells}
+    assert trained == {"long"}, "rows are compared at one budget, though inducing has another"
     results = tmp_path / "smoke"
     shutil.copytree(place.results, results)
     elsewhere = replace(place, results=results)

@@ -15,11 +15,8 @@ worse than any. Every other cell fails then.
 
 from __future__ import annotations
 
-import platform
-import re
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +28,7 @@ import yaml
 from geonew.bench.cell import Cell
 from geonew.bench.choices import chosen_rate
 from geonew.bench.history import history
+from geonew.bench.pace import pace, processor
 from geonew.bench.place import Place
 from geonew.bench.refinement import refinement
 from geonew.bench.rescaling import rescaled
@@ -139,6 +137,7 @@ def _train(place: Place, cell: Cell) -> int:
     folder = place.run(cell)
     begun = (folder / LAST).exists()
     start = place.run(place.campaign[cell.start]) / BEST if cell.start and not begun else None
+    paces = [pace()]
     try:
         outcome = train(config, resume=begun, init=start)
         if outcome.interrupted:
@@ -153,6 +152,7 @@ def _train(place: Place, cell: Cell) -> int:
             raise
         write_json(place.result(cell), _failed(place, cell, config, settings, error.what))
         return FINISHED
+    paces.append(pace())
     events = read_log(folder)
     end = [event for event in events if event["event"] == "end"][-1]
     model, about = read_model(folder / BEST)
@@ -173,6 +173,7 @@ def _train(place: Place, cell: Cell) -> int:
         **_tested(folder / BEST, cell),
         "data_hash": {"train": about.data_hash},
         "processor": processor(),
+        "pace": {"before": paces[0], "after": paces[1]},
         "versions": current_versions(),
         "command": train_command(place, cell, settings),
         "evaluate": evaluate_command(place, cell, cell.tests),
@@ -273,15 +274,6 @@ def reference_seconds(tested: TestSet) -> float | None:
     """Median time in which our own solvers made a sample; none for imported data."""
     seconds = [r.info["seconds"] for r in tested.records if r.info.get("seconds", 0) > 0]
     return float(np.median(seconds)) if seconds else None
-
-
-def processor() -> str:
-    """What a minute of processor time is worth: the processor's name, and what torch uses of it."""
-    name = platform.processor()
-    with suppress(OSError):  # where Linux says more
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
-        name = found[1] if found else name
-    return f"{name or platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _samples(events: list[dict[str, Any]]) -> int:

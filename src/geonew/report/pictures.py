@@ -1,7 +1,8 @@
 """Pictures of fields and features, from models and data of the campaign that are on disk.
 
-Samples are the first ones of their files, never chosen by how they look; the model of a row is the
-one trained longest. What cannot be drawn is returned as a sentence that says why.
+Samples are the first ones of their files, never chosen by how they look. Rows are compared at one
+budget, that of which most models are on disk, of equal ones the longest; a model that is shown
+alone is the one trained longest. What cannot be drawn is returned as a sentence that says why.
 """
 
 from __future__ import annotations
@@ -184,17 +185,13 @@ class _Drawn:
 
 
 def _predictions(results: Results, file: str, rescale: bool = False) -> _Drawn:
-    """Fields of all compared rows on the first sample of a file."""
+    """Fields of all compared rows, trained equally long, on the first sample of a file."""
     truth: dict[str, ndarray] = {}
     fields: dict[str, dict[str, ndarray]] = {}
     cells: list[str] = []
-    absent: list[str] = []
-    for row in COMPARED:
-        found = _find(results, HARD, row)
-        if found is None:
-            absent.append(row)
-            continue
-        cell, path = found
+    trained = [_on_disk(results, group, HARD, COMPARED) for group in reversed(BUDGETS)]
+    compared = max(trained, key=len)
+    for row, (cell, path) in compared.items():
         cells.append(cell)
         model, about = read_model(path)
         tested = read_test(file, about, limit=1, cache=Cache.default())
@@ -210,7 +207,8 @@ def _predictions(results: Results, file: str, rescale: bool = False) -> _Drawn:
             fields[f"{label} ({100 * error:.3g} %)"] = _by_name(about.problem, made[0].fields)
     if not fields:
         raise DataError(f"no model of {HARD} is on disk (looked for {' and '.join(COMPARED)})")
-    return _Drawn(truth, fields, tuple(cells), tuple(absent))
+    absent = tuple(row for row in COMPARED if row not in compared)
+    return _Drawn(truth, fields, tuple(cells), absent)
 
 
 def _error(about: ModelFile, tested: TestSet, made: tuple) -> float:
@@ -313,22 +311,26 @@ def _test_file(results: Results, test: str) -> str:
     return results.place.campaign[f"main/{HARD}/learned"].tests[test]
 
 
-def _find(results: Results, family: str, row: str) -> tuple[str, Path] | None:
-    """The longest training of a row whose model is still on disk."""
-    for group in reversed(BUDGETS):
+def _on_disk(
+    results: Results, group: str, family: str, rows: Sequence[str]
+) -> dict[str, tuple[str, Path]]:
+    """Row -> cell and model, of the rows with this budget whose model is on disk."""
+    found: dict[str, tuple[str, Path]] = {}
+    for row in rows:
         for name in runs_of(group, family, row):
             path = results.checkpoint(name) if name in results else None
             if path is not None:
-                return name, path
-    return None
+                found.setdefault(row, (name, path))
+    return found
 
 
-def _model(results: Results, family: str, rows: tuple[str, ...]) -> tuple[str, Path]:
-    """The model of the first of several rows that is on disk."""
+def _model(results: Results, family: str, rows: Sequence[str]) -> tuple[str, Path]:
+    """The model of the first of several rows that is on disk, trained as long as any of it."""
     for row in rows:
-        found = _find(results, family, row)
-        if found is not None:
-            return found
+        for group in reversed(BUDGETS):
+            found = _on_disk(results, group, family, (row,))
+            if found:
+                return found[row]
     raise DataError(f"no model of {family} is on disk (looked for {' and '.join(rows)})")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ LABELS = {
 # Groups of trainings with one budget each, the longest last.
 BUDGETS = ("main", "long", "longest")
 MODELS = "models"
+# Paces of one machine differ by less, with another cell on the other core.
+UNLIKE = 1.4
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,6 @@ class Results:
         minutes = sorted({float(d["cpu_minutes"]) for d in there if "cpu_minutes" in d})
         seeds = sorted({int(d["seed"]) for d in there if "seed" in d})
         counts = sorted({int(d["samples"][test]) for d in there if test in d.get("samples", {})})
-        processors = {d.get("processor", "") for d in there if "steps" in d}
         groups = dict.fromkeys(name.split("/", 1)[0] for name in names if name in self.found)
         budget = " or ".join(_duration(m) for m in minutes)
         parts = [
@@ -123,9 +125,7 @@ class Results:
             f"{', '.join(map(str, counts))} test sample{'s' if counts != [1] else ''}"
             if counts
             else "",
-            "not all on one kind of processor: steps per minute differ"
-            if len(processors) > 1
-            else "",
+            "not all on one kind of processor: steps per minute differ" if _unlike(there) else "",
         ]
         only = " ".join(f"--only {group}/" for group in groups)
         command = f"`geonew bench --suite {self.suite} {only}`"
@@ -174,6 +174,13 @@ def figures_of(document: Document | None, test: str, column: str) -> Document | 
     """Figures of one column of the relative errors on a test set; none where there are none."""
     table = {} if document is None else document["error"].get(test, {})
     return table[column]["relative"] if column in table else None
+
+
+def _unlike(trained: Sequence[Document]) -> bool:
+    """Whether a minute was worth more to one training than to another."""
+    processors = {d.get("processor", "") for d in trained if "steps" in d}
+    paces = [fmean(d["pace"].values()) for d in trained if "pace" in d]
+    return len(processors) > 1 or (bool(paces) and max(paces) > UNLIKE * min(paces))
 
 
 def _duration(minutes: float) -> str:
