@@ -12,6 +12,8 @@
   channel squeezed to the lengths it was trained on.
 * ``cavity``: published lid-driven flows, trained on every third grid line, tested on all nodes.
 * ``finetune``: ns2d-c with few samples, from scratch and from a model of ns2d-c++.
+* ``shown``: the models that pictures show, 5 CPU minutes each, one after another on one machine, to
+  be kept beside the results.
 * ``data``: the sets that these need, made by our own generators.
 
 The suite ``smoke`` has the same cells on a few samples for seconds: a test of the machinery.
@@ -40,6 +42,8 @@ PARTITIONS, DEPTHS = (8, 16), (1, 4)
 ABLATED = ("known+learned", "learned", "inducing")
 UNCHANGED = "unchanged"
 HARD = "ns2d-c++"
+# Family -> rows that pictures show.
+SHOWN = {HARD: ("transolver", "learned", "known+learned"), "naca": ("learned",)}
 CAVITY = "skewed-cavity"
 FAMILIES = (
     HARD, "poly-poisson", "ns2d-c", "elasticity", "pipe", "naca", "ns2d-re", "ball-poisson",
@@ -146,6 +150,8 @@ class _Plan:
             for name in (HARD, "poly-poisson"):
                 yield from (self.long(name, row, seed) for row in LEADING)
         yield from self.longest()
+        for name, rows in SHOWN.items():
+            yield from (self.trained(f"shown/{name}/{row}", name, row, MIDDLE) for row in rows)
 
     # -- kinds of cells ----------------------------------------------------------------------------
 

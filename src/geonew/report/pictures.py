@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from geonew.bench.campaign import FAMILIES, HARD
+from geonew.bench.campaign import FAMILIES, HARD, SHOWN
 from geonew.bench.rescaling import rescaled
 from geonew.bench.rows import OURS
 from geonew.cache import Cache
@@ -43,10 +43,11 @@ from geonew.report.results import BUDGETS, LABELS, Results, runs_of
 from geonew.train.checkpoint import ModelFile, read_model
 from geonew.train.samples import locate
 
-COMPARED = ("transolver", "inducing", "learned", "known+learned")
+COMPARED = SHOWN[HARD]
+TRAINED = ("shown", *BUDGETS)
 RESCALED = "transolver"
 AIRFOILS = 3
-SHOWN = 2  # samples of each kind in the overview
+EXAMPLES = 2  # samples of each kind in the overview
 # The airfoil has chord 1 from the origin; shocks stand within half a chord of it.
 WINDOW = ((-0.25, -0.65), (1.35, 0.65))
 MODES = 9
@@ -189,7 +190,7 @@ def _predictions(results: Results, file: str, rescale: bool = False) -> _Drawn:
     truth: dict[str, ndarray] = {}
     fields: dict[str, dict[str, ndarray]] = {}
     cells: list[str] = []
-    trained = [_on_disk(results, group, HARD, COMPARED) for group in reversed(BUDGETS)]
+    trained = [_on_disk(results, group, HARD, COMPARED) for group in reversed(TRAINED)]
     compared = max(trained, key=len)
     for row, (cell, path) in compared.items():
         cells.append(cell)
@@ -278,7 +279,7 @@ def overview(results: Results) -> Drawing:
             records = [
                 (name, record)
                 for name, key in kinds.items()
-                for record in _first(tests[key], SHOWN)
+                for record in _first(tests[key], EXAMPLES)
             ]
         except DataError:
             absent.append(family)
@@ -327,7 +328,7 @@ def _on_disk(
 def _model(results: Results, family: str, rows: Sequence[str]) -> tuple[str, Path]:
     """The model of the first of several rows that is on disk, trained as long as any of it."""
     for row in rows:
-        for group in reversed(BUDGETS):
+        for group in reversed(TRAINED):
             found = _on_disk(results, group, family, (row,))
             if found:
                 return found[row]
