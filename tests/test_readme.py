@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from geonew.bench.campaign import FAMILIES, campaign
+from geonew.bench.place import Place
+from geonew.report.accuracy import summary
+from geonew.report.results import read_results
 from pages import PAGES, ROOT, TUTORIALS, python_of
 
 LARGEST_PICTURE = 300_000  # bytes: a page must load quickly
@@ -50,6 +54,15 @@ def test_the_speed_is_the_measured_one():
     assert f"takes {found['seconds']:.2f} s" in text
     assert f"{found['speedup_over_reference']:.1f} times faster than the Navier-Stokes" in text
     assert f"`ns2d-c++` is {found['speedup_at_reynolds_7']:.1f} times faster" in text
+
+
+def test_the_comparison_is_that_of_the_results():
+    place = Place(campaign("cpu"), ROOT / "results" / "cpu", ROOT / "configs" / "cpu")
+    lines = summary(read_results(place)).markdown().splitlines()
+    table = [line for line in lines if line.startswith("| ")][1:]
+    assert len(table) == len(FAMILIES)
+    text = PAGES[0].read_text("utf-8")
+    assert [line for line in table if line not in text] == []
 
 
 def test_pictures_are_small():

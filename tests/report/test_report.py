@@ -189,6 +189,12 @@ def test_ratios_are_over_the_seeds_that_all_rows_have(written, numbers):
     names = [c["name"] for c in table["columns"]]
     found = rows[1]["values"][names.index("known + learned / best")]
     assert found == pytest.approx(ours / other), "the second seed has no baseline beside it"
+    summary = numbers["tables"]["summary"]
+    assert [row["label"] for row in summary["rows"]] == [HARD], "one line a family, longest budget"
+    assert value_of(numbers, "summary", HARD, "known + learned") == pytest.approx(ours)
+    assert value_of(numbers, "summary", HARD, "best baseline") == pytest.approx(other)
+    theirs = combined(place, f"long/{HARD}/transolver/0", "ood")
+    assert value_of(numbers, "summary", HARD, "OOD, best baseline") == pytest.approx(theirs)
 
 
 def test_charts_show_the_numbers_of_the_cells(written, numbers):

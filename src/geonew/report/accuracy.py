@@ -1,7 +1,7 @@
 """Tables of accuracy: every model on every family, in and out of distribution.
 
 The paper's two tables, standard and non-standard, once for every budget; families in space, for
-which the paper has none; published flows in a cavity; and Geo-NeW over the best baseline.
+which the paper has none; published flows in a cavity; Geo-NeW over the best baseline; a summary.
 ``known+learned`` knows terms of the equation that no other row is told, and has its own row always.
 """
 
@@ -76,7 +76,7 @@ SOLID = (
 
 def accuracy_tables(results: Results) -> Iterator[Table]:
     """All tables of accuracy that have a number."""
-    tables = [ratios(results)]
+    tables = [summary(results), ratios(results)]
     for group in BUDGETS:
         tables.append(errors(results, group, "standard", "Standard data sets", STANDARD))
         tables.append(
@@ -109,6 +109,37 @@ def errors(results: Results, group: str, key: str, title: str, asked: Sequence[A
         columns=tuple(columns),
         lines=with_values(lines),
         caption=results.provenance(names),
+    )
+
+
+def summary(results: Results) -> Table:
+    """Every family in one line, at the longest budget that it has."""
+    tests = {"id": "", "ood": "OOD, "}
+    lines, used = [], []
+    for family in FAMILIES:
+        for group in reversed(BUDGETS):
+            contests = [_contest(results, group, Asked(family, family, test)) for test in tests]
+            if not any(contests):
+                continue
+            runs = [n for some in _common(results, group, family).values() for n in some]
+            errors = [entry for c in contests for entry in (c.entries() if c else (Entry(),) * 3)]
+            lines.append(Line(family, (Entry(text=_budget(results, runs)), *errors)))
+            used += runs
+            break
+    return Table(
+        key="summary",
+        title="Every family at its longest budget",
+        corner="data",
+        columns=(
+            Column("budget", "text", best=False),
+            *(
+                Column(f"{test}{who}", best=False)
+                for test in tests.values()
+                for who in ("known + learned", "learned", "best baseline")
+            ),
+        ),
+        lines=tuple(lines),
+        caption=results.provenance(used),
     )
 
 
@@ -191,33 +222,55 @@ def _judged() -> Iterator[Asked]:
             yield Asked(f"{family} OOD at L = 1", family, "ood_L1", beside=True)
 
 
-def _ratio(results: Results, group: str, asked: Asked) -> Line | None:
-    """One line; none without a baseline and one of ours that have a seed in common."""
-    runs = _common(results, group, asked.family)
+@dataclass(frozen=True)
+class _Contest:
+    """Errors of Geo-NeW's rows on one test set, and that of its hardest opponent there."""
+
+    known: Entry
+    learned: Entry
+    best: str
+    error: float
+
+    def entries(self) -> tuple[Entry, Entry, Entry]:
+        return self.known, self.learned, Entry(self.error)
+
+    def over(self, mine: Entry) -> Entry:
+        """An error of ours over that of the best baseline."""
+        return mine if mine.value is None else Entry(mine.value / self.error)
+
+
+def _contest(results: Results, group: str, asked: Asked) -> _Contest | None:
+    """Over seeds that all rows have; none without a baseline and one of ours."""
     found = {
-        row: results.entry(names, asked.test, asked.column).value for row, names in runs.items()
+        row: results.entry(names, asked.test, asked.column)
+        for row, names in _common(results, group, asked.family).items()
     }
-    others = {row: value for row, value in found.items() if row not in OURS and value is not None}
-    if not others or all(found[row] is None for row in OURS):
+    others = {r: float(e.value) for r, e in found.items() if r not in OURS and e.value is not None}
+    if not others or all(found[row].value is None for row in OURS):
         return None
     best = min(others, key=lambda row: others[row])
+    known, learned = (
+        Entry(found[row].value) if results.knows(runs_of(group, asked.family, row)) else NOTHING
+        for row in ("known+learned", "learned")
+    )
+    return _Contest(known, learned, best, others[best])
 
-    def over(row: str) -> Entry:
-        value = found[row]
-        if not results.knows(runs_of(group, asked.family, row)):
-            return NOTHING
-        return Entry(None if value is None else value / others[best])
 
-    names = [name for some in runs.values() for name in some]
+def _ratio(results: Results, group: str, asked: Asked) -> Line | None:
+    """One line of ratios."""
+    made = _contest(results, group, asked)
+    if made is None:
+        return None
+    names = [name for some in _common(results, group, asked.family).values() for name in some]
     beside = published_ratio(asked.family, asked.test) if asked.beside else None
     return Line(
         asked.name,
         (
             Entry(text=_budget(results, names)),
-            over("known+learned"),
-            over("learned"),
-            Entry(text=LABELS[best]),
-            Entry(others[best]),
+            made.over(made.known),
+            made.over(made.learned),
+            Entry(text=LABELS[made.best]),
+            Entry(made.error),
             number_or_nothing(beside),
         ),
     )

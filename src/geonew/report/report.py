@@ -43,7 +43,11 @@ TOLD = (
 )
 # Section -> tables and figures in it, by key; a key that ends in "*" stands for all it begins.
 LAYOUT = (
-    ("accuracy", "Accuracy", ("ratios", "standard-*", "non-standard-*", "space-*", "cavity")),
+    (
+        "accuracy",
+        "Accuracy",
+        ("summary", "ratios", "standard-*", "non-standard-*", "space-*", "cavity"),
+    ),
     (
         "shift",
         "Out of distribution",
