@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import layer_norm
 
 from baselines.cases import difference
-from geonew.baselines.galerkin import START, GalerkinAttention
+from geonew.model.integrals import START, GalerkinAttention
 
 
 def test_it_is_the_double_sum_over_nodes():

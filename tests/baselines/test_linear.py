@@ -6,8 +6,9 @@ import torch
 from torch.nn.functional import elu
 
 from baselines.cases import difference, samples, tiny
-from geonew.baselines.harness import counting_measure, mass_measure
+from geonew.baselines.harness import counting_measure
 from geonew.baselines.linear import LinearAttention, normalised_attention
+from geonew.model.integrals import mass_measure
 
 
 def features(n: int, seed: int = 0) -> tuple[torch.Tensor, ...]:

@@ -273,8 +273,9 @@ def test_lifted_predictions_settle_under_refinement(law: str) -> None:
     assert nodal[1][2] > 2.5 * graded[2]
 
 
+@pytest.mark.parametrize("encoder", ["anchors", "integrals"])
 @pytest.mark.parametrize("name", ["poisson", "flow", "poisson3d"])
-def test_transfer_to_another_mesh_of_the_same_geometry(name: str) -> None:
+def test_transfer_to_another_mesh_of_the_same_geometry(name: str, encoder: str) -> None:
     """Encoded on the coarse mesh, evaluated on the fine one: near the coarse fields, exact data."""
     case = CASES[name]()
     spec = FeatureSpec(labels=False, hks_times=0)
@@ -286,7 +287,7 @@ def test_transfer_to_another_mesh_of_the_same_geometry(name: str) -> None:
 
     samples = [sample_on(refine(case.mesh, k)) for k in range(3 if case.problem.dim == 2 else 2)]
     torch.manual_seed(0)
-    config = replace(TINY, partitions=8, anchors=16)
+    config = replace(TINY, partitions=8, anchors=16, encoder=encoder)
     model = GeoNeW(case.problem, spec, samples[0].columns, config).double().eval()
     model.normalise_tokens(samples[:1])
     errors = []
@@ -300,7 +301,7 @@ def test_transfer_to_another_mesh_of_the_same_geometry(name: str) -> None:
         exact = fine.values.value / np.array(case.problem.references)
         assert np.abs((carried - exact)[fine.fixed]).max() < 1e-12 * np.abs(exact).max()
         errors.append(float(np.linalg.norm(carried - direct) / np.linalg.norm(direct)))
-    print("transfer", name, errors)  # shown by pytest -rP
+    print("transfer", name, encoder, errors)  # shown by pytest -rP
     assert errors[-1] < 0.25
 
 

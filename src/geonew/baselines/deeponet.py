@@ -25,10 +25,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from geonew.baselines.harness import Baseline, BaselineConfig, mass_measure
+from geonew.baselines.harness import Baseline, BaselineConfig
 from geonew.features import FeatureSpec
 from geonew.model.batch import Batch
 from geonew.model.encoder import FeedForward
+from geonew.model.integrals import mass_measure
 from geonew.problem import Problem
 
 # Below this variance a column is constant over the domain: the root's slope stays bounded.

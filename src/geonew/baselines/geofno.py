@@ -36,11 +36,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from geonew.baselines.harness import Baseline, BaselineConfig, mass_measure
+from geonew.baselines.harness import Baseline, BaselineConfig
 from geonew.baselines.spectral import Modes, SpectralLayer, SpectralWeights
 from geonew.errors import ConfigError
 from geonew.features import FeatureSpec
 from geonew.model.batch import Batch
+from geonew.model.integrals import mass_measure
 from geonew.model.sample import Sample
 from geonew.problem import Problem
 

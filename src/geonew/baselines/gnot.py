@@ -30,9 +30,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from geonew.baselines.harness import Baseline, BaselineConfig, counting_measure
-from geonew.baselines.linear import Projections, normalised_attention
+from geonew.baselines.linear import normalised_attention
 from geonew.features import FeatureSpec
 from geonew.model.batch import Batch
+from geonew.model.integrals import Projections
 from geonew.problem import Problem
 
 

@@ -226,11 +226,6 @@ def counting_measure(batch: Batch) -> Float[Tensor, "B N"]:
     return batch.mask.to(batch.tokens.dtype) / batch.mask.sum(1, keepdim=True)
 
 
-def mass_measure(batch: Batch) -> Float[Tensor, "B N"]:
-    """Lumped mass over the domain's measure: sums over nodes are means over the domain."""
-    return (batch.mass / batch.volume[:, None]).to(batch.tokens.dtype)
-
-
 def _root_mean_square(rows: Float[ndarray, "n F"]) -> Float[ndarray, "F"]:
     size = np.sqrt(np.mean(rows**2, axis=0))
     return np.where(size > 0, size, 1.0)

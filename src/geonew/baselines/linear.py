@@ -25,6 +25,7 @@ from torch.nn.functional import elu
 
 from geonew.baselines.harness import BaselineConfig
 from geonew.baselines.transformer import NodeTransformer
+from geonew.model.integrals import Projections
 
 
 def normalised_attention(
@@ -45,24 +46,6 @@ def normalised_attention(
     weighted = k * weight[:, None, :, None]
     total = torch.einsum("bhnc,bhc->bhn", q, weighted.sum(2))
     return (q @ (weighted.mT @ v)) / total[..., None]
-
-
-class Projections(nn.Module):
-    """Queries, keys and values of h heads, and the way back."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.query_key_value = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-
-    def split(self, x: Float[Tensor, "B N d"]) -> Float[Tensor, "3 B h N c"]:
-        """q, k, v of every head."""
-        return self.query_key_value(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-
-    def join(self, mixed: Float[Tensor, "B h N c"]) -> Float[Tensor, "B N d"]:
-        """Heads side by side, mixed once more."""
-        return self.out(mixed.transpose(1, 2).flatten(-2))
 
 
 class LinearAttention(Projections):

@@ -20,32 +20,8 @@ from torch import Tensor, nn
 from geonew.baselines.harness import Baseline, BaselineConfig, counting_measure
 from geonew.features import FeatureSpec
 from geonew.model.batch import Batch
-from geonew.model.encoder import FeedForward
+from geonew.model.integrals import Block
 from geonew.problem import Problem
-
-
-class Block(nn.Module):
-    """One block around a mixer.
-
-    Args:
-        width: embedding width d.
-        mixer: (x, weight) -> what each node reads from all nodes.
-
-    """
-
-    def __init__(self, width: int, mixer: nn.Module) -> None:
-        super().__init__()
-        self.norm_mix = nn.LayerNorm(width)
-        self.mixer = mixer
-        self.norm_ffn = nn.LayerNorm(width)
-        self.ffn = FeedForward(width)
-
-    def forward(
-        self, x: Float[Tensor, "B N d"], weight: Float[Tensor, "B N"]
-    ) -> Float[Tensor, "B N d"]:
-        """The next embeddings; ``weight`` is the nodes' measure, 0 on padding."""
-        x = x + self.mixer(self.norm_mix(x), weight)
-        return x + self.ffn(self.norm_ffn(x))
 
 
 class NodeTransformer(Baseline):

@@ -21,6 +21,8 @@ class ModelConfig:
 
     Args:
         width: embedding width d.
+        encoder: ``"anchors"`` (:mod:`geonew.model.encoder`), or ``"integrals"``, which reads every
+            node and draws nothing (:mod:`geonew.model.integrals`).
         depth: encoder blocks L.
         heads: attention heads.
         anchors: anchors per block M.
@@ -63,6 +65,7 @@ class ModelConfig:
     """
 
     width: int = 128
+    encoder: Literal["anchors", "integrals"] = "anchors"
     depth: int = 4
     heads: int = 2
     anchors: int = 64
@@ -112,6 +115,11 @@ class ModelConfig:
             )
         if self.grid is not None:
             check_sizes(self.grid, self.width, HALVINGS)
+            if self.encoder != "anchors":
+                raise ConfigError(
+                    f"`encoder` is {self.encoder!r} on a grid, where convolutions are the encoder",
+                    "leave `encoder` or `grid` out",
+                )
         elif self.places or self.mirror:
             raise ConfigError(
                 "`places` and `mirror` are for models on a grid", "give `grid`, or leave them out"
@@ -127,6 +135,7 @@ class ModelConfig:
         if self.diffusion < 0:
             raise ConfigError(f"diffusion is {self.diffusion}; it must not be negative")
         for name, choices in (
+            ("encoder", ("anchors", "integrals")),
             ("boundary", ("lifted", "nodal")),
             ("law", ("structured", "paper", "none")),
         ):

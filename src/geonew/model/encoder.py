@@ -25,7 +25,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-Memory = list[Float[Tensor, "B M d"]]
+# What is kept of a geometry, block by block: anchors' states (B, M, d), or other tensors.
+Memory = list[Float[Tensor, "B ..."]]
 
 
 class Attention(nn.Module):

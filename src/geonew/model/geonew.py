@@ -44,6 +44,7 @@ from geonew.model.galerkin import NodalOperators
 from geonew.model.graph import FluxGraph
 from geonew.model.identify import Medium, identify
 from geonew.model.implicit import differentiable
+from geonew.model.integrals import IntegralTransformer, mass_measure
 from geonew.model.mirror import Mirror
 from geonew.model.newton import Solution, Status, solve
 from geonew.model.prediction import Prediction, assemble_predictions
@@ -131,15 +132,17 @@ class GeoNeW(nn.Module):
         F, G, P = problem.n_components, len(problem.groups), config.partitions
         terms = replace(problem, terms=_used_terms(problem, config))
         self.scaling = TokenScaling(len(columns))
-        self.encoder: AnchorTransformer | GridEncoder
-        if config.grid is None:
-            d = config.width
+        self.encoder: AnchorTransformer | IntegralTransformer | GridEncoder
+        d = config.width
+        if config.grid is not None:
+            d //= WIDTH_PER_CHANNEL
+            self.encoder = GridEncoder(len(columns), d, config.grid, config.places)
+        elif config.encoder == "integrals":
+            self.encoder = IntegralTransformer(len(columns), d, config.depth, config.heads)
+        else:
             self.encoder = AnchorTransformer(
                 len(columns), d, config.depth, config.heads, config.exchanges
             )
-        else:
-            d = config.width // WIDTH_PER_CHANNEL
-            self.encoder = GridEncoder(len(columns), d, config.grid, config.places)
         self.mirror = None
         if config.grid is not None and config.mirror:
             self.mirror = Mirror(problem, columns, config.grid)
@@ -187,7 +190,10 @@ class GeoNeW(nn.Module):
     def _embed(self, batch: Batch) -> tuple[Float[Tensor, "B N d"], Memory]:
         if self.mirror is not None:  # on a grid, where nothing is remembered
             return self.mirror(batch.tokens, lambda t: self.encoder(self.scaling(t))[0]), []
-        return self.encoder(self.scaling(batch.tokens), batch.anchors, batch.anchor_exists)
+        tokens = self.scaling(batch.tokens)
+        if isinstance(self.encoder, IntegralTransformer):
+            return self.encoder(tokens, mass_measure(batch))
+        return self.encoder(tokens, batch.anchors, batch.anchor_exists)
 
     def reduce(self, encoding: Encoding, batch: Batch) -> ReducedSpace:
         """Embeddings -> reduced space."""
@@ -370,12 +376,13 @@ class GeoNeW(nn.Module):
         if grid is not None:
             for sample in samples:
                 grid.check(sample.mesh)
+        anchored = isinstance(self.encoder, AnchorTransformer)
         batch = collate(
             samples,
-            self.config.depth if grid is None else 1,
-            self.config.anchors if grid is None else 1,
+            self.config.depth if anchored else 1,
+            self.config.anchors if anchored else 1,
             dtype=weight.dtype,
-            draw=draw if grid is None else None,
+            draw=draw if anchored else None,
             matrices=self.backbone.matrices,
             windows=max(self.windows(s) for s in samples),
         )
