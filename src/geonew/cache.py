@@ -139,7 +139,7 @@ class Cache:
     def clear(self) -> None:
         """Remove all entries."""
         for _, _, path in self._entries():
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -175,15 +175,15 @@ class Cache:
             if gone:
                 path.unlink(missing_ok=True)
 
-    def _entries(self) -> list[tuple[float, int, Path]]:
+    def _entries(self) -> list[tuple[float, int, str]]:
         """(last use, size, path) of every entry, the oldest first."""
         entries = []
-        for path in self.folder.glob(f"??/*{SUFFIX}"):
-            try:
-                status = path.stat()
-            except FileNotFoundError:
-                continue
-            entries.append((status.st_mtime, status.st_size, path))
+        for shelf in self.folder.glob("??"):
+            for entry in os.scandir(shelf):  # every new entry asks: names and times, no objects
+                if entry.name.endswith(SUFFIX):
+                    with suppress(FileNotFoundError):  # evicted meanwhile
+                        status = entry.stat()
+                        entries.append((status.st_mtime, status.st_size, entry.path))
         return sorted(entries)
 
     def _evict(self) -> None:
@@ -192,7 +192,7 @@ class Cache:
         if total <= self.limit:
             return
         for _, size, path in entries[:-1]:  # the newest is the one just written
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
             total -= size
             if total <= REFILL * self.limit:
                 return
