@@ -18,7 +18,7 @@ from geonew.data.suite import SUITES, suite
 
 ROOT = Path(__file__).resolve().parents[1]
 RATE = 3e-3
-SECONDS = 0.3
+SECONDS = 0.6
 SMALL = (
     "model.width=16", "features.hks_times=2", "features.eigenpairs=6", "batch=2",
     "features.hks_gradients=false", "log.every=1", "validate_every=2",
