@@ -3,8 +3,8 @@
     encode and solve on each level                       -> error by level
     encode and solve on the coarse one, evaluate on fine -> error of a transfer
 
-A transfer is possible for models whose embedding of a node needs the anchors alone: ours, and the
-inducing-point baseline.
+A transfer is possible for models whose embedding of a node needs the encoder's memory alone, states
+of anchors or integrals: ours without a grid, and the inducing-point baseline.
 """
 
 from __future__ import annotations
